@@ -1,0 +1,66 @@
+"""Everything dpstream raises on purpose.
+
+DpstreamError
+├── ConfigurationError      a declaration is wrong; nothing ran, nothing was charged
+├── SchemaError             a batch does not have the declared columns
+├── SourceError             a source cannot be read
+├── BudgetExceeded          the ledger refuses a charge
+├── HorizonReached          the stream is longer than its mechanism was calibrated for
+├── NotPrivate              the request is known not to keep its promise
+├── CertificateError        a solver did not reach the accuracy its privacy rests on
+└── StoreError              the store cannot be used
+    ├── StoreLocked         another writer holds the stream
+    ├── StoreMismatch       the store belongs to another configuration or version
+    └── StoreCorrupt        the store's contents do not verify
+
+Messages name the thing, the value received if it is public, the condition and the remedy.
+They never contain a record or anything computed from one.
+"""
+
+
+class DpstreamError(Exception):
+    """Root of all errors raised on purpose; the command line prints it as one line."""
+
+
+class ConfigurationError(DpstreamError, ValueError):
+    """A declaration is wrong: found before anything ran or was charged."""
+
+
+class SchemaError(DpstreamError, ValueError):
+    """A batch does not have the declared columns or types."""
+
+
+class SourceError(DpstreamError):
+    """A source cannot be opened or read."""
+
+
+class BudgetExceeded(DpstreamError):
+    """The ledger refuses a charge: it would exceed the declared budget."""
+
+
+class HorizonReached(DpstreamError):
+    """The stream has used every tick its mechanism was calibrated for."""
+
+
+class NotPrivate(DpstreamError, ValueError):
+    """The request is known not to deliver the guarantee it claims."""
+
+
+class CertificateError(DpstreamError):
+    """A solver did not reach the accuracy that its privacy rests on; nothing was released."""
+
+
+class StoreError(DpstreamError):
+    """The store cannot be used."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the writer's lease of this stream."""
+
+
+class StoreMismatch(StoreError):
+    """The store was made by another configuration or a newer version."""
+
+
+class StoreCorrupt(StoreError):
+    """The store's contents do not verify."""
