@@ -1,0 +1,106 @@
+"""The contract between a learner and the engine that runs it.
+
+A learner is an arrangement of parts: a statistic of the records, a mechanism that measures it,
+a solver that turns measurements into a model. It holds no state of its own; the engine owns the
+state, decides when a tick closes, charges, commits and publishes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from dpstream.arrays import FloatArray, IntArray
+from dpstream.domain.batch import Batch
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.event import PrivacyEvent
+from dpstream.mechanisms.continual.strategy import Promise
+from dpstream.release import Measurement
+
+State = TypeVar("State")
+Arrays = Mapping[str, FloatArray | IntArray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    """A public opportunity to publish.
+
+    Attributes:
+        number: counts from 1.
+        records: records admitted to the stream so far (null records included: they keep
+            their place), or None when ticks follow a clock and the count is secret.
+        time: the public clock's reading, for clock ticks.
+        publish: whether the schedule publishes at this tick.
+    """
+
+    number: int
+    records: int | None
+    time: float | None = None
+    publish: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a learner hands back at a published tick.
+
+    Attributes:
+        measurements: the new noisy statistics, to be kept for ever.
+        model: the public value: JSON-ready mapping of names to numbers, strings and lists.
+    """
+
+    measurements: Sequence[Measurement]
+    model: Mapping[str, Any]
+
+
+class Learner(Protocol[State]):
+    """A streaming learner over one domain, calibrated before any data is read."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalogue."""
+        ...
+
+    @property
+    def horizon(self) -> int | None:
+        """The last tick it may close, or None if it runs for ever."""
+        ...
+
+    @property
+    def promise(self) -> Promise:
+        """What its releases keep secret, and for how long."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Every public parameter, JSON-ready: its identity for ``resume``."""
+        ...
+
+    def opening_events(self) -> Sequence[PrivacyEvent]:
+        """Events that cover the stream's whole life, charged once before the first record."""
+        ...
+
+    def next_events(self, tick: Tick) -> Sequence[PrivacyEvent]:
+        """Further events that a release at this tick costs (empty for prepaid learners)."""
+        ...
+
+    def init(self) -> State:
+        """The state of an empty stream."""
+        ...
+
+    def learn(self, state: State, batch: Batch) -> None:
+        """Absorb records that belong to the open tick; exact, and the same for any batching."""
+        ...
+
+    def close(self, state: State, tick: Tick) -> None:
+        """Close the tick, whether or not it publishes."""
+        ...
+
+    def release(self, state: State, tick: Tick, noise: Noise) -> Outcome:
+        """Measure and model at a closed tick; the only place where noise is drawn."""
+        ...
+
+    def snapshot(self, state: State) -> Arrays:
+        """The whole state, secret and public, as arrays."""
+        ...
+
+    def restore(self, arrays: Arrays) -> State:
+        """The state of a snapshot; continues to the bit."""
+        ...
