@@ -1,0 +1,50 @@
+# dpstream: `make demo` and `make test` work on a fresh machine with Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test test-slow lint types imports docs bench wheel clean
+
+$(VENV)/.runtime: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/.runtime
+
+demo: $(VENV)/.runtime  ## stream real flights into a private model, a ledger and a report
+	$(BIN)/python examples/flights/demo.py --out demo-out
+
+test: $(VENV)/.dev  ## everything a change must pass, quick statistics included
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slow: $(VENV)/.dev  ## long statistical, crash and soak runs
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/pyright
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.dev  ## build the documentation, warnings are errors
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+bench: $(VENV)/.runtime  ## speed, as ratios to floors of this machine
+	$(BIN)/dpstream bench
+
+wheel: $(VENV)/.dev
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) dist site demo-out .pytest_cache .ruff_cache
