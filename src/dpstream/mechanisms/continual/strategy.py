@@ -6,15 +6,19 @@ secret data; the mechanism adds noise; the decoder is post-processing and public
 
 Coordinates of the code ``C x`` are called *nodes*. Every node has a public address, is
 measured once, and is never drawn again.
+
+A strategy is a frozen dataclass of public, JSON-ready numbers: its name and its fields are its
+identity. Encoders and decoders are made by it and hold all the state.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import ExactVector
+from dpstream.errors import ConfigurationError
 
 Address = tuple[int, ...]
 
@@ -41,6 +45,13 @@ class Participation:
     cap: int = 1
     per_tick: int = 1
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.per_tick <= self.cap:
+            raise ConfigurationError(
+                f"participation has cap {self.cap} and per_tick {self.per_tick}; a unit must be "
+                "allowed at least one record, and no more in a tick than in its life"
+            )
+
 
 @dataclass(frozen=True)
 class Node:
@@ -64,13 +75,19 @@ class Encoder(Protocol):
     """Secret side: streams increments, exact, and hands out nodes."""
 
     def absorb(self, increment: ExactVector) -> None:
-        """Close one tick with its exact increment."""
+        """Close one tick with its exact increment.
+
+        Raises:
+            HorizonReached: if the tick lies past the strategy's horizon; nothing is absorbed.
+        """
         ...
 
     def nodes(self) -> Sequence[Node]:
         """The nodes that a release at the current tick needs and that were not handed out yet.
 
-        Calling it marks them as handed out: ticks at which nothing is released never call it.
+        Calling it marks them as handed out: ticks at which nothing is released never call it,
+        and nodes they completed that a later release needs are kept until that release. Hence
+        a node's value, and the estimate, never depend on which earlier ticks were released.
         """
         ...
 
@@ -109,6 +126,8 @@ class Strategy(Protocol):
     ``tick`` counts from 1. ``sigma`` is the noise of a node of weight 1.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
     @property
     def name(self) -> str:
         """Its name in the catalogue."""
@@ -127,14 +146,36 @@ class Strategy(Protocol):
     def sensitivity(self, participation: Participation, *, order: int) -> float:
         """The largest norm of one unit's shift of the code, per unit of record norm.
 
-        The maximum over every admissible set of ticks K of a unit of
-        ``|| sum_{k in K} C_k / weight ||`` with columns ``C_k``: L2 for Gaussian noise
-        (``order=2``); for pure noise (``order=1``) the sum over nodes of the nodes' shifts.
+        The maximum over every admissible multiset K of a unit's ticks, and every choice of
+        shifts ``v_k`` of norm at most 1, of ``|| sum_{k in K} C_k v_k / weight ||`` with
+        columns ``C_k``: over all nodes in L2 for Gaussian noise (``order=2``); for pure noise
+        (``order=1``) the sum over nodes of the nodes' L2 shifts. Where columns have
+        non-negative inner products the worst shifts are equal. Nodes of weight 0 are expired
+        and do not count. Exact, or a proved upper bound.
+
+        Raises:
+            ConfigurationError: if no finite bound exists for that order.
         """
         ...
 
-    def rounding_nodes(self) -> float:
-        """How many nodes one unit's rounding errors can reach: a bound for the lattice term."""
+    def rounding_norm(self, participation: Participation, *, order: int) -> float:
+        """How far rounding can reach: the norm of ``1/weight`` over the nodes a unit touches.
+
+        The lattice term of the sensitivity is ``2 * node_error * |scales| * rounding_norm``:
+        ``sqrt(sum 1/weight^2)`` for ``order=2``, ``sum 1/weight`` for ``order=1``, over every
+        node whose code differs between neighbouring streams. Infinite is not allowed.
+        """
+        ...
+
+    def node_error(
+        self, *, increment_bound: float, increment_exponent: int, node_exponent: int
+    ) -> float:
+        """The largest error of a node's coordinate against the exact code, in units of the sum.
+
+        Rounding to ``2**node_exponent`` costs half of it; arithmetic in floats costs more, and
+        grows with ``increment_bound``, the public bound of every increment's coordinates
+        (infinite if there is none, which integer codes accept). Zero where nodes are exact.
+        """
         ...
 
     def code_bound(self) -> float:
@@ -150,7 +191,10 @@ class Strategy(Protocol):
         ...
 
     def memory(self, tick: int) -> int:
-        """Vectors of the sum's dimension held by the encoder after ``tick`` ticks."""
+        """Exact vectors that the encoder holds after ``tick`` ticks, each of them released.
+
+        Nodes that unreleased ticks completed are held in addition until the next release.
+        """
         ...
 
     def encoder(self, dimension: int, *, increment_exponent: int, node_exponent: int) -> Encoder:
