@@ -1,0 +1,134 @@
+"""Entry point. Imports nothing heavy: each command loads its parts when it is called."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from dpstream import __version__
+from dpstream.cli.failure import FAILURE, USAGE, fail
+
+app = typer.Typer(
+    name="dpstream",
+    help="Differentially private models kept fresh on a stream of people's records.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+ConfigFile = Annotated[Path, typer.Argument(help="The configuration (TOML).")]
+Folder = Annotated[Path, typer.Argument(help="The folder of a run.")]
+
+
+def _command(module: str, name: str) -> Callable[..., None]:
+    return cast("Callable[..., None]", getattr(import_module(f"dpstream.cli.{module}"), name))
+
+
+@app.command()
+def run(
+    config: ConfigFile,
+    input_path: Annotated[
+        str | None,
+        typer.Option("--input", help="File or folder of records, or - for standard input."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the model, releases, ledger, report.")
+    ] = Path("out"),
+    resume: Annotated[bool, typer.Option(help="Continue the stream kept in the folder.")] = False,
+    insecure_seed: Annotated[
+        int | None, typer.Option(help="TESTS ONLY: fixed noise; voids the guarantee and says so.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Stream records in, leave a fresh private model, its releases, ledger and report."""
+    _command("run", "run")(
+        config,
+        input_path=input_path,
+        out=out,
+        resume=resume,
+        insecure_seed=insecure_seed,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def plan(config: ConfigFile, as_json: Json = False) -> None:
+    """Before any data: the noise, the predicted error, which mechanism and why."""
+    _command("plan", "plan")(config, as_json=as_json)
+
+
+@app.command()
+def mechanisms(
+    kind: Annotated[
+        str | None, typer.Option(help="Only this kind: mechanism, strategy, ...")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List every algorithm with its paper, guarantee, horizon and cost."""
+    _command("mechanisms", "mechanisms")(kind=kind, as_json=as_json)
+
+
+@app.command()
+def ledger(folder: Folder, as_json: Json = False) -> None:
+    """What was spent, and on what."""
+    _command("ledger", "ledger")(folder, as_json=as_json)
+
+
+@app.command()
+def verify(
+    folder: Folder,
+    head: Annotated[
+        str | None, typer.Option(help="A ledger head digest kept elsewhere: detects a roll-back.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute epsilon from the events and check the chain and the releases."""
+    _command("ledger", "verify")(folder, head=head, as_json=as_json)
+
+
+@app.command()
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(help="One benchmark; all of them if left out.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure speed as ratios to floors of this machine, in the same run."""
+    _command("bench", "bench")(name, as_json=as_json)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"dpstream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Differentially private models kept fresh on a stream of people's records."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; never ends in a bare traceback for an expected failure."""
+    command: Any = typer.main.get_command(app)
+    try:
+        code = command.main(args=arguments, prog_name="dpstream", standalone_mode=False)
+    except Exception as error:  # the one place that turns errors into exit codes
+        fail(error)
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            "dpstream: interrupted; what was committed is kept, continue with --resume\n"
+        )
+        sys.exit(FAILURE)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+__all__ = ["FAILURE", "USAGE", "app", "main"]
