@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""What of a record may count: public bounds, admission, and exact sums."""
