@@ -1,21 +1,41 @@
-"""Exactly rounded Gaussian noise: the nearest integers to ``scale * G``, G ideal."""
+"""Exactly rounded Gaussian noise: the nearest integers to ``scale * G``, for ideal normal G.
+
+A word gives a sign (its lowest bit) and the first 63 bits of a uniform number ``u``; the
+normal is ``Phi^-1(u / 2)`` with that sign, so that no digits cancel near the centre. float64
+decides nearly every coordinate; the rest are decided from further bits of the same ``u``.
+See ``gaussian.proof.md`` for the bound and the law.
+"""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpstream.arrays import FloatArray, IntArray
+from dpstream.arrays import FloatArray, IntArray, WordArray
 from dpstream.errors import ConfigurationError
 from dpstream.randomness import refinement
+from dpstream.randomness.refinement import Interval
 from dpstream.randomness.source import KeyStream, NoiseSource, Part
 
 LARGEST_SCALE: Final = 2.0**40
-ERROR_BOUND: Final = 2.0**-44
-"""Certified bound of ``|fast normal - ideal normal|`` inside the tail cut."""
+"""Largest standard deviation in lattice units."""
+
 TAIL_CUT: Final = 4.5
-CHUNK: Final = 1 << 14
+"""Normals beyond it (7 in a million) are always refined: 63 bits are too few for them."""
+
+ERROR_BOUND: Final = 2.0**-44
+"""Certified bound of the float64 normal's distance from the ideal one, up to ``TAIL_CUT``.
+
+More than 16 times the sum of its parts: the quantile function's error (2^-49.3 at worst,
+measured), the uniform number's further bits (2^-49.0), its rounding to float64 (2^-51.6) and
+that of the product with the scale (2^-50.8).
+"""
+
+_HEAD_BITS: Final = 63
+# Small enough that a chunk's arrays stay in a core's second-level cache.
+_CHUNK: Final = 1 << 14
 
 
 def rounded_gaussian(
@@ -27,10 +47,9 @@ def rounded_gaussian(
 ) -> IntArray:
     """The nearest integers to ``scale * G_i`` for ideal independent standard normals ``G_i``.
 
-    The law is exact given ideal words: a coordinate that float64 cannot round with certainty
-    is decided in high precision from further bits of the same uniform number. Adding it to an
-    integer ``v`` therefore gives ``round(v + scale * G)``: post-processing of the ideal
-    Gaussian mechanism.
+    Guaranteed: the law is that of real normals, rounded, given uniform words. Adding such a
+    draw to an integer ``v`` gives ``round(v + scale * G)``, a function of the continuous
+    Gaussian mechanism's output, so that mechanism's analysis applies without a correction.
 
     Args:
         source: the noise source.
@@ -43,12 +62,17 @@ def rounded_gaussian(
         ConfigurationError: if the size is negative or a scale is out of range.
     """
     scales = checked_scale(scale, size)
-    purpose = ("rounded-gaussian", size, scales.tobytes().hex())
+    # Two scales must never share noise: their difference would reveal it.
+    purpose = ("rounded gaussian", source.bind(scales).hex())
     return draw(source.stream(address, digest, purpose=purpose), size, scales)
 
 
 def checked_scale(scale: float | FloatArray, size: int) -> FloatArray:
-    """A validated scale: an array of no dimension, or one entry per integer."""
+    """A validated scale: an array without dimensions, or with one entry per integer.
+
+    Raises:
+        ConfigurationError: if the size is negative or a scale is out of range.
+    """
     if size < 0:
         raise ConfigurationError(f"noise size is {size}; it must not be negative")
     scales = np.asarray(scale, np.float64)
@@ -56,10 +80,11 @@ def checked_scale(scale: float | FloatArray, size: int) -> FloatArray:
         raise ConfigurationError(
             f"noise scale has shape {scales.shape}; it must be one number or have shape ({size},)"
         )
-    if not np.all((scales >= 1.0) & (scales <= LARGEST_SCALE)):
+    wrong = ~((scales >= 1.0) & (scales <= LARGEST_SCALE))
+    if np.any(wrong):
         raise ConfigurationError(
-            "noise scale is outside [1, 2**40] lattice units; choose the lattice so that the "
-            "standard deviation is about 2**20 of its units"
+            f"noise scale is {scales[wrong].flat[0]} lattice units; it must lie in [1, 2**40]: "
+            "choose the lattice so that the scale is about 2**20"
         )
     return scales
 
@@ -72,42 +97,75 @@ def draw(
     error_bound: float = ERROR_BOUND,
     tail_cut: float = TAIL_CUT,
 ) -> IntArray:
-    """The integers of a stream; every bound that is honest gives the same ones."""
+    """The integers of a fresh stream; any honest bounds give the same ones."""
     result = np.empty(size, np.int64)
-    for start in range(0, size, CHUNK):
-        stop = min(start + CHUNK, size)
-        words = stream.words(stop - start)
+    for start in range(0, size, _CHUNK):
+        stop = min(start + _CHUNK, size)
         scale = scales[start:stop] if scales.ndim else scales
-        tail = (words >> np.uint64(1)).view(np.int64)
-        lower = tail.astype(np.float64)
-        lower += 0.5
-        lower *= 2.0**-64
-        normal = ndtri(lower, out=lower)
-        uncertain = normal < -tail_cut
-        normal *= scale
-        nearest = np.rint(normal)
-        normal -= nearest
-        np.abs(normal, out=normal)
-        uncertain |= normal > 0.5 - error_bound * scale
+        words = stream.words(stop - start)
+        lower = _lower_normals(words)
+        uncertain = lower < -tail_cut
+        lower *= scale
+        nearest = np.rint(lower)
+        lower -= nearest
+        np.abs(lower, out=lower)
+        uncertain |= lower > 0.5 - error_bound * scale
         integers = nearest.astype(np.int64)
+        each = np.broadcast_to(scale, words.shape)
         for index in np.flatnonzero(uncertain).tolist():
-            integers[index] = _refined(
-                stream,
-                start + index,
-                int(tail[index]),
-                float(scale[index] if scale.ndim else scale),
-            )
-        sign = (words & np.uint64(1)).view(np.int64)
-        np.multiply(integers, 1 - 2 * sign, out=result[start:stop])
+            integers[index] = _refined(stream, start + index, int(words[index]), float(each[index]))
+        np.multiply(integers, signs(words), out=result[start:stop])
     return result
 
 
-def _refined(stream: KeyStream, index: int, tail: int, scale: float) -> int:
-    """One coordinate from as many bits as its rounding needs."""
-    for integer, bits in refinement.prefixes(stream, index, tail, 63):
-        # Half of a uniform number: one binary place further down.
-        normal = refinement.normal_quantile(integer, bits + 1)
-        nearest = None if normal is None else refinement.nearest_integer(normal * scale)
-        if nearest is not None:
-            return nearest
-    raise refinement.exhausted()
+def _refined(stream: KeyStream, position: int, word: int, scale: float) -> int:
+    """The integer nearest to ``scale`` times one lower normal, from as many bits as it needs."""
+
+    def attempt(more: int) -> int | None:
+        lower = lower_normal(stream, position, word, more)
+        return None if lower is None else refinement.nearest_integer(lower * scale)
+
+    return refinement.decide(attempt)
+
+
+def standard_normals(stream: KeyStream, size: int) -> tuple[WordArray, FloatArray]:
+    """The next words, and their normals within ``ERROR_BOUND``, tails included."""
+    first = stream.position
+    words = stream.words(size)
+    lower = _lower_normals(words)
+    for index in np.flatnonzero(lower < -TAIL_CUT).tolist():
+        attempt = partial(lower_normal, stream, first + index, int(words[index]))
+        lower[index] = refinement.midpoint(refinement.decide(attempt))
+    return words, lower * signs(words)
+
+
+def lower_normal(stream: KeyStream, position: int, word: int, more: int) -> Interval | None:
+    """Encloses the ideal normal of a word, without its sign: never positive.
+
+    Args:
+        stream: the stream the word came from.
+        position: the word's position in it.
+        word: the word.
+        more: how many further bits to use.
+
+    Returns:
+        The enclosure, or None if the bits are too few for a normal so far out.
+    """
+    head = refinement.prefix(stream, position, word >> 1, more)
+    # Half of a uniform number: one binary place further down.
+    return refinement.normal_quantile(head, _HEAD_BITS + more + 1)
+
+
+def signs(words: WordArray) -> IntArray:
+    """The signs of the words' normals."""
+    return 1 - 2 * (words & np.uint64(1)).view(np.int64)
+
+
+def _lower_normals(words: WordArray) -> FloatArray:
+    """``Phi^-1(u / 2)``, never positive, for the uniforms in the words' upper 63 bits."""
+    # A view as signed integers: their conversion to float64 is a vector instruction.
+    lower = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
+    # The middle of the interval of the uniforms that begin with these bits.
+    lower += 0.5
+    lower *= 2.0**-64
+    return ndtri(lower, out=lower)

@@ -15,6 +15,7 @@ pseudo-random functions, which is the only idealisation of this package's noise.
 import hashlib
 import operator
 import secrets
+import sys
 from collections.abc import Iterable
 from typing import Final, Never, SupportsIndex
 
@@ -38,19 +39,23 @@ _ZEROS: Final = bytes(1 << 18)
 
 
 class KeyStream:
-    """The words of one (address, digest, purpose): sequential, and extensible per draw.
+    """The words of one (address, digest, purpose): sequential, and each one extensible.
 
     The main lane hands out 64-bit words in order; no word is skipped or handed out twice,
-    however the requests are cut. Each index has an *extension lane* of its own: further bits
-    of the draw with that index, for samplers that compare an infinitely precise uniform
-    number lazily. Lanes are ChaCha20 streams under distinct nonces.
+    however the requests are cut. Each of its words has an *extension lane* of its own, found
+    by the word's position: the further bits of the uniform number that begins with that word.
+    Lanes are ChaCha20 streams under distinct nonces.
+
+    Attributes:
+        position: how many words of the main lane were handed out.
     """
 
-    __slots__ = ("_key", "_main")
+    __slots__ = ("_key", "_main", "position")
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._main = _keystream(key, 0)
+        self.position = 0
 
     def words(self, count: int) -> WordArray:
         """The next ``count`` words of the main lane."""
@@ -60,20 +65,22 @@ class KeyStream:
 
     def fill(self, out: WordArray) -> None:
         """Overwrite a contiguous array with the next words of the main lane."""
-        view = memoryview(out).cast("B")
+        view = out.view(np.uint8).data
         zeros = memoryview(_ZEROS)
         for start in range(0, len(view), len(zeros)):
             part = view[start : start + len(zeros)]
             self._main.update_into(zeros[: len(part)], part)
-        if np.little_endian is False:  # pragma: no cover - big-endian machines only
+        self.position += out.size
+        # The keystream's bytes are little-endian words on every machine.
+        if sys.byteorder == "big":
             out.byteswap(inplace=True)
 
-    def extension(self, index: int, bits: int) -> int:
-        """The first ``bits`` bits (a multiple of 8) of the extension lane of draw ``index``.
+    def extension(self, position: int, bits: int) -> int:
+        """The first ``bits`` bits (a multiple of 8) that follow the word at ``position``.
 
         A longer request begins with the bits of a shorter one.
         """
-        lane = _keystream(self._key, 1 + index)
+        lane = _keystream(self._key, 1 + position)
         return int.from_bytes(lane.update(_ZEROS[: bits // 8]), "big")
 
 
@@ -138,7 +145,7 @@ class NoiseSource:
         canonical = np.ascontiguousarray(value)
         little = canonical.astype(canonical.dtype.newbyteorder("<"), copy=False)
         header = encode((little.dtype.str, exponent, canonical.ndim, *canonical.shape))
-        return self._derive(b"dpstream.bind", header, memoryview(little).cast("B"))
+        return self._derive(b"dpstream.bind", header, little.tobytes())
 
     def stream(
         self, address: Iterable[Part], digest: bytes, *, purpose: Iterable[Part] = ()
