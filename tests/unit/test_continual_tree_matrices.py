@@ -1,0 +1,181 @@
+"""The tree strategies against their explicit matrices."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpstream.domain.lattice import ExactVector
+from dpstream.errors import ConfigurationError, HorizonReached
+from dpstream.mechanisms.continual.honaker import HonakerTree
+from dpstream.mechanisms.continual.strategy import Participation, Promise
+from dpstream.mechanisms.continual.tree import EXACT_CAP, BinaryTree, tree_sensitivity
+from dpstream.testing.strategy_law import (
+    check_code_bound,
+    check_factorisation,
+    check_lazy_release,
+    check_memory,
+    check_moments,
+    check_node_error,
+    check_resume,
+    check_rounding_norm,
+    check_sensitivity,
+    explicit,
+    prefix_target,
+)
+
+TREES = [BinaryTree, HonakerTree]
+RECORD = Participation()
+
+
+def increments(ticks: int, dimension: int = 5) -> np.ndarray:
+    return np.arange(ticks * dimension, dtype=np.int64).reshape(ticks, dimension) * 12345 - 10**6
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("ticks", [1, 2, 3, 4, 7, 8, 9, 31, 32, 33, 64, 127, 128, 130])
+def test_factorisation_moments_and_memory(tree: type[BinaryTree | HonakerTree], ticks: int) -> None:
+    check_factorisation(tree(ticks), prefix_target(ticks), tolerance=1e-12)
+    check_moments(tree(ticks), ticks, tolerance=1e-12)
+    check_memory(tree(ticks), ticks)
+    check_code_bound(tree(ticks), ticks)
+    assert tree(ticks).horizon == ticks
+    assert tree(ticks).promise is Promise.FOREVER
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_one_record_shifts_the_code_by_the_root_of_its_nodes(
+    tree: type[BinaryTree | HonakerTree],
+) -> None:
+    for ticks in range(1, 70):
+        nodes = ticks.bit_length()
+        assert tree(ticks).sensitivity(RECORD, order=2) == pytest.approx(math.sqrt(nodes))
+        assert tree(ticks).sensitivity(RECORD, order=1) == nodes
+        check_sensitivity(tree(ticks), ticks, RECORD)
+        check_sensitivity(tree(ticks), ticks, RECORD, order=1)
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("ticks", [1, 2, 3, 5, 6, 7, 8, 11])
+def test_users_worst_case_is_exact(tree: type[BinaryTree | HonakerTree], ticks: int) -> None:
+    for cap in (2, 3, 4):
+        for per_tick in range(1, cap + 1):
+            participation = Participation(cap=cap, per_tick=per_tick)
+            check_sensitivity(tree(ticks), ticks, participation)
+            check_sensitivity(tree(ticks), ticks, participation, order=1)
+
+
+@pytest.mark.parametrize("ticks", [16, 37, 64])
+def test_users_with_many_records_in_long_trees(ticks: int) -> None:
+    for tree in TREES:
+        check_sensitivity(tree(ticks), ticks, Participation(cap=3, per_tick=1))
+
+
+@pytest.mark.parametrize("cap", [1, 2, 8, 64])
+def test_aligned_records_attain_the_closed_form_over_all_nodes(cap: int) -> None:
+    ticks = 4096
+    levels, log_cap = 13, cap.bit_length() - 1
+    squared = cap * (2 * cap - 1) + cap**2 * (levels - 1 - log_cap)
+    participation = Participation(cap=cap)
+    assert HonakerTree(ticks).sensitivity(participation, order=2) ** 2 == pytest.approx(squared)
+    # The cover's nodes alone: every other node below the cap's level is never measured.
+    odd = squared - cap * (cap - 1) // 2
+    assert BinaryTree(ticks).sensitivity(participation, order=2) ** 2 == pytest.approx(odd)
+    crowded = Participation(cap=cap, per_tick=cap)
+    for tree in TREES:
+        assert tree(ticks).sensitivity(crowded, order=2) ** 2 == pytest.approx(cap**2 * levels)
+
+
+def test_beyond_the_exact_cap_the_bound_counts_all_nodes() -> None:
+    exact = tree_sensitivity(1 << 14, Participation(cap=EXACT_CAP), order=2)
+    bound = tree_sensitivity(1 << 14, Participation(cap=EXACT_CAP + 1), order=2)
+    assert exact < bound < 1.1 * exact
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_rounding_reaches_no_further_than_claimed(tree: type[BinaryTree | HonakerTree]) -> None:
+    for ticks in (1, 5, 8, 13):
+        for cap in (1, 2, 3):
+            check_rounding_norm(tree(ticks), ticks, Participation(cap=cap))
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_lattice_error_is_half_a_step_and_nothing_on_a_finer_lattice(
+    tree: type[BinaryTree | HonakerTree],
+) -> None:
+    for node_exponent in (-22, -20, -14, -3):
+        reached = check_node_error(
+            tree(40), increments(40), node_exponent=node_exponent, increment_bound=4.0
+        )
+        assert reached > 0.9 or node_exponent <= -20
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_release_pattern_changes_nothing(tree: type[BinaryTree | HonakerTree]) -> None:
+    patterns = [range(3, 41, 3), [40], [1, 2, 4, 8, 16, 32], [7, 39], range(1, 41)]
+    check_lazy_release(tree(40), 40, patterns)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_resume_continues_to_the_bit(tree: type[BinaryTree | HonakerTree]) -> None:
+    check_resume(tree(37), increments(37))
+
+
+def test_the_plain_tree_measures_one_node_per_tick_and_honaker_all() -> None:
+    assert len(explicit(BinaryTree(100), 100).addresses) == 100
+    assert len(explicit(HonakerTree(100), 100).addresses) == sum(100 >> h for h in range(7))
+    lazy = explicit(BinaryTree(64), 64, released=[64])
+    assert lazy.addresses == ((6, 1),)
+
+
+def test_honaker_is_the_best_linear_unbiased_estimate() -> None:
+    ticks = 45
+    matrices = explicit(HonakerTree(ticks), ticks)
+    for tick in (1, 6, 16, 31, 45):
+        code = matrices.code[matrices.handed <= tick][:, :tick]
+        best = np.ones(tick) @ np.linalg.pinv(code.T @ code) @ np.ones(tick)
+        assert HonakerTree(ticks).variance(tick) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_past_the_horizon_nothing_is_absorbed(tree: type[BinaryTree | HonakerTree]) -> None:
+    encoder = tree(3).encoder(1, increment_exponent=0, node_exponent=0)
+    one = ExactVector.from_integers(np.ones(1, np.int64), 0)
+    for _ in range(3):
+        encoder.absorb(one)
+    before = {key: value.tolist() for key, value in encoder.snapshot().items()}
+    with pytest.raises(HorizonReached, match="3 ticks"):
+        encoder.absorb(one)
+    assert {key: value.tolist() for key, value in encoder.snapshot().items()} == before
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_a_horizon_is_a_positive_number(tree: type[BinaryTree | HonakerTree]) -> None:
+    with pytest.raises(ConfigurationError, match="horizon is 0"):
+        tree(0)
+
+
+@pytest.mark.parametrize(("cap", "per_tick"), [(0, 0), (1, 2), (2, 0)])
+def test_impossible_participation_is_refused(cap: int, per_tick: int) -> None:
+    with pytest.raises(ConfigurationError, match="participation"):
+        Participation(cap=cap, per_tick=per_tick)
+
+
+@pytest.mark.parametrize(
+    ("tree", "ticks", "largest", "rms"),
+    [
+        (BinaryTree, 1000, 40.1, 29.7),
+        (BinaryTree, 10_000, 57.0, 40.2),
+        (HonakerTree, 1000, 30.8, 22.6),
+        (HonakerTree, 10_000, 42.7, 30.1),
+    ],
+)
+def test_noise_at_epsilon_one(
+    tree: type[BinaryTree | HonakerTree], ticks: int, largest: float, rms: float
+) -> None:
+    # One unit of sensitivity at epsilon 1 and delta 1e-6 needs sigma 4.22468.
+    strategy = tree(ticks)
+    sigma = 4.22468 * strategy.sensitivity(RECORD, order=2)
+    variance = np.array([strategy.variance(tick) for tick in range(1, ticks + 1)])
+    assert sigma * math.sqrt(variance.max()) == pytest.approx(largest, abs=0.06)
+    assert sigma * math.sqrt(variance.mean()) == pytest.approx(rms, abs=0.06)
