@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""How a statistic is measured: one mechanism a module, each with its proof beside it."""
