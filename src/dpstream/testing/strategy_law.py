@@ -280,12 +280,18 @@ def check_moments(strategy: Strategy, ticks: int, *, tolerance: float = 1e-9) ->
             )
 
 
-def check_rounding_norm(strategy: Strategy, ticks: int, participation: Participation) -> None:
+def check_rounding_norm(
+    strategy: Strategy,
+    ticks: int,
+    participation: Participation,
+    *,
+    orders: Sequence[int] = (1, 2),
+) -> None:
     """The claimed reach of rounding covers every node a unit touches."""
     matrices = explicit(strategy, ticks)
     reach = (matrices.scaled_code != 0).astype(np.float64)
     inverse = 1.0 / matrices.weights[matrices.weights > 0]
-    for order in (1, 2):
+    for order in orders:
         claim = strategy.rounding_norm(participation, order=order)
         for chosen in combinations_with_replacement(range(ticks), participation.cap):
             touched = reach[:, chosen].max(axis=1) * inverse

@@ -179,7 +179,10 @@ class Strategy(Protocol):
         ...
 
     def code_bound(self) -> float:
-        """The largest ``sum_k |C_jk|`` over nodes j: bounds a node by increments' bounds."""
+        """The largest ``sum_k |C_jk|`` over noisy nodes j: bounds a node by increments' bounds.
+
+        Infinite if nodes sum ever more increments; each coefficient is then at most 1.
+        """
         ...
 
     def variance(self, tick: int) -> float:
