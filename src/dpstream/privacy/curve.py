@@ -6,14 +6,17 @@ and associative to the bit and ``repeat(n)`` equals n composes for every kind of
 
 Several theorems bound the delta of a mixture. All of them hold, so their minimum does:
 
-* Gaussian parts alone: mu squared adds, exactly (Dong, Roth and Su 2022, corollary 2);
+* Gaussian parts alone: mu squared adds, exactly (Dong, Roth and Su 2022, section 3.2);
 * pure and exponential parts: epsilons add, and the other parts are read at what is left of
   epsilon (basic composition);
-* any parts: Rényi divergences add (Mironov 2017, proposition 1), with
-  ``alpha mu^2 / 2`` for Gaussian parts, ``min(epsilon, alpha epsilon^2 / 2)`` for pure ones
-  (Bun and Steinke 2016, proposition 1.4), ``min(epsilon, alpha epsilon^2 / 8)`` for exponential
-  ones (Cesar and Rogers 2021, lemma 3.2) and ``alpha rho`` for zCDP ones;
-* parts without zCDP: the product of dominating pairs, see ``loss_distribution``.
+* any parts: Rényi divergences of order alpha add (Mironov 2017), with ``alpha mu^2 / 2`` for
+  Gaussian parts, ``alpha rho`` for zCDP ones, and ``min(epsilon, alpha r^2 / 8)`` for losses of
+  range r, which is epsilon for exponential parts and 2 epsilon for pure ones. (For a loss L of
+  range r, ``K(s) = ln E_Q exp(s L)`` has K(0) = K(1) = 0 and, being the variance of a variable
+  of range r, K'' <= r^2/4; so K(alpha) <= alpha (alpha - 1) r^2 / 8, and the divergence is
+  K(alpha) / (alpha - 1). Bun and Steinke 2016 for pure, Cesar and Rogers 2021 for range);
+* parts without zCDP: the product of dominating pairs, see ``loss_distribution``. It is the
+  tighter one but for very small delta, where its rounding allowance shows.
 """
 
 import math
@@ -33,6 +36,8 @@ from dpstream.privacy.renyi import renyi_delta
 _UNIT_BITS = 256
 _EPSILON_ACCURACY = 1e-12
 _LARGEST_EPSILON = 2.0**62
+# Each distinct step costs a Fourier transform; beyond this many the Rényi bound must do.
+_MOST_DISTINCT_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,8 @@ class PrivacyCurve:
 
     def compose(self, other: "PrivacyCurve") -> "PrivacyCurve":
         """Both, adaptively: the second may depend on what the first released."""
+        if self is _NONE or other is _NONE:
+            return other if self is _NONE else self
         return PrivacyCurve(
             self.squared_shift + other.squared_shift,
             self.concentration + other.concentration,
@@ -144,6 +151,10 @@ class PrivacyCurve:
 
     def envelope(self, other: "PrivacyCurve") -> "PrivacyCurve":
         """The part-wise maximum: reveals no less than either, and is one of them if comparable."""
+        if self is other or other is _NONE:
+            return self
+        if self is _NONE:
+            return other
         return PrivacyCurve(
             max(self.squared_shift, other.squared_shift),
             max(self.concentration, other.concentration),
@@ -213,15 +224,18 @@ class PrivacyCurve:
                 yield 1.0
             return
         yield renyi_delta(self._divergence, epsilon)
-        if not rho:
+        if not rho and len(steps) <= _MOST_DISTINCT_STEPS:
             yield loss_distribution(mu, self.pure_steps, self.exponential_steps).delta(epsilon)
 
     def _divergence(self, orders: FloatArray) -> FloatArray:
         total = orders * (0.5 * self.mu**2 + self.rho)
-        for epsilon, count in self.pure_steps:
-            total = total + count * np.minimum(epsilon, orders * (epsilon**2 / 2.0))
-        for epsilon, count in self.exponential_steps:
-            total = total + count * np.minimum(epsilon, orders * (epsilon**2 / 8.0))
+        for steps, squared_range in ((self.pure_steps, 4.0), (self.exponential_steps, 1.0)):
+            if steps:
+                epsilons, counts = np.array(steps).T
+                capped = np.minimum(
+                    epsilons, np.multiply.outer(orders, squared_range * epsilons**2 / 8.0)
+                )
+                total = total + capped @ counts
         return total
 
 

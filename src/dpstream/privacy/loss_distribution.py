@@ -2,16 +2,18 @@
 
 Each part has a *dominating pair*: two distributions whose hockey-stick divergence H bounds that
 of the mechanism on any neighbours, at every epsilon. The product of the parts' pairs dominates
-their adaptive composition (Zhu, Dong and Wang 2022, theorem 10), so privacy losses add as
-independent variables. The parts' H:
+their adaptive composition (Zhu, Dong and Wang 2022), so privacy losses add as independent
+variables. The parts' H at g:
 
 * Gaussian: ``gaussian_delta``;
-* pure epsilon: randomised response, ``H(g) = (e^epsilon - e^g) / (1 + e^epsilon)`` on
-  [-epsilon, epsilon] (Kairouz, Oh and Viswanath 2015, theorem 3.1);
-* exponential mechanism of range epsilon: ``H(g) = (1 - e^((g-epsilon)/2))^2 / (1 - e^-epsilon)``
-  on [-epsilon, epsilon]. It is the largest, over the position t of the range, of the two-point
-  pairs with losses t and t - epsilon (Dong, Durfee and Rogers 2020, section 3), and being convex
-  in e^g and symmetric it belongs to a pair of its own (Zhu, Dong and Wang 2022, proposition 8).
+* pure epsilon: randomised response, ``(e^epsilon - e^g) / (1 + e^epsilon)`` on
+  [-epsilon, epsilon] (Kairouz, Oh and Viswanath 2015);
+* exponential mechanism of range epsilon: ``(1 - e^((g-epsilon)/2))^2 / (1 - e^-epsilon)`` on
+  [-epsilon, epsilon]. A loss of range epsilon lies in some [t - epsilon, t] with t in
+  [0, epsilon], where the two-point pair on the ends is the worst (Dong, Durfee and Rogers 2020):
+  it has ``H(g) = (e^-t - e^-epsilon)(e^t - e^g) / (1 - e^-epsilon)``, largest at
+  ``t = (g + epsilon) / 2``. Being the maximum of convex functions of e^g, this is the H of a pair
+  of its own, so t may differ from step to step, adaptively.
 
 H is discretised by connecting dots (Doroshenko et al. 2022), which never lowers it. Only
 dp-accounting's arithmetic on distributions is used, not its accountants.

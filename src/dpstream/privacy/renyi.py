@@ -3,7 +3,7 @@
 A mechanism whose Rényi divergences of order alpha > 1 between neighbours are at most R(alpha)
 is (epsilon, delta)-differentially private with, for *any* such alpha,
 ``delta = exp((alpha-1)(R(alpha)-epsilon)) (1-1/alpha)^alpha / (alpha-1)``
-(Canonne, Kamath and Steinke 2020, proposition 12). With R(alpha) = alpha rho this is the
+(Canonne, Kamath and Steinke 2020, section 2.3). With R(alpha) = alpha rho this is the
 conversion of rho-zCDP. Every order gives a valid bound, so the search below need not be exact.
 """
 

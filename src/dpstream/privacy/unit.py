@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, get_args
 
 from dpstream.errors import ConfigurationError
 
@@ -17,6 +17,10 @@ class Neighbours(Enum):
     """One record becomes any other admissible record, the null record included."""
 
 
+Kind = Literal["record", "user"]
+Period = Literal["life", "window"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Unit:
     """The unit of protection.
@@ -28,19 +32,31 @@ class Unit:
         period: what the cap counts over: the stream's ``"life"`` or one ``"window"``.
     """
 
-    kind: Literal["record", "user"] = "record"
+    kind: Kind = "record"
     cap: int = 1
     column: str | None = None
-    period: Literal["life", "window"] = "life"
+    period: Period = "life"
 
     def __post_init__(self) -> None:
-        if self.cap < 1:
+        for name, value, choices in (
+            ("kind", self.kind, get_args(Kind)),
+            ("period", self.period, get_args(Period)),
+        ):
+            if value not in choices:
+                raise ConfigurationError(
+                    f"unit {name} is {value!r}; it must be one of {', '.join(choices)}"
+                )
+        if isinstance(self.cap, bool) or not hasattr(self.cap, "__index__") or self.cap < 1:
             raise ConfigurationError(
-                f"unit cap is {self.cap}; a unit must be allowed at least one record"
+                f"unit cap is {self.cap!r}; a unit must be allowed a whole number of records, "
+                "at least one"
             )
-        if self.kind == "record" and (self.cap != 1 or self.column is not None):
+        if self.kind == "record" and (
+            self.cap != 1 or self.column is not None or self.period != "life"
+        ):
             raise ConfigurationError(
-                "a record unit has cap 1 and no column; use kind='user' to cap records per user"
+                "a record unit has cap 1, no column and period 'life'; use kind='user' to cap "
+                "records per user"
             )
         if self.kind == "user" and not self.column:
             raise ConfigurationError("a user unit needs the column that identifies the user")
