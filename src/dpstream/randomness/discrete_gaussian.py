@@ -124,7 +124,7 @@ def _exact_hurdle(magnitude: int, scale: int, variance: Fraction) -> Fraction:
 def _magnitude(stream: KeyStream, position: int, word: int, scale: int) -> int:
     def attempt(more: int) -> int | None:
         enclosure = exponential(stream, position, word, more)
-        return None if enclosure is None else refinement.floor(scale * enclosure)
+        return None if enclosure is None else enclosure.floor_multiple(scale)
 
     return refinement.decide(attempt)
 
@@ -132,6 +132,6 @@ def _magnitude(stream: KeyStream, position: int, word: int, scale: int) -> int:
 def _accepts(stream: KeyStream, position: int, word: int, hurdle: Fraction) -> bool:
     def attempt(more: int) -> bool | None:
         enclosure = exponential(stream, position, word, more)
-        return None if enclosure is None else refinement.exceeds(enclosure, hurdle)
+        return None if enclosure is None else enclosure.exceeds(hurdle)
 
     return refinement.decide(attempt)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray, WordArray
 from dpstream.randomness import refinement
-from dpstream.randomness.refinement import Interval
+from dpstream.randomness.refinement import FixedPoint
 from dpstream.randomness.source import KeyStream
 
 RELATIVE_ERROR: Final = 2.0**-45
@@ -42,11 +42,11 @@ def standard_exponentials(words: WordArray, stream: KeyStream, positions: IntArr
     exponentials = -np.where(upper, np.log1p(-distance), np.log(distance))
     for index in np.flatnonzero(distance < NEAR_END).tolist():
         attempt = partial(exponential, stream, int(positions[index]), int(words[index]))
-        exponentials[index] = refinement.midpoint(refinement.decide(attempt))
+        exponentials[index] = refinement.decide(attempt).middle()
     return exponentials
 
 
-def exponential(stream: KeyStream, position: int, word: int, more: int) -> Interval | None:
+def exponential(stream: KeyStream, position: int, word: int, more: int) -> FixedPoint | None:
     """Encloses the ideal exponential of a word.
 
     Args:
@@ -62,5 +62,5 @@ def exponential(stream: KeyStream, position: int, word: int, more: int) -> Inter
     if head.bit_length() < refinement.LEAST_DIGITS:
         return None
     # Half of a uniform number: one binary place further down.
-    distance = refinement.uniform(head, HEAD_BITS + more + 1)
-    return -refinement.logarithm(1 - distance if word & 1 else distance)
+    bits = HEAD_BITS + more + 1
+    return refinement.negative_logarithm((1 << bits) - 1 - head if word & 1 else head, bits)

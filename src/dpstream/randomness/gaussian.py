@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from dpstream.arrays import FloatArray, IntArray, WordArray
 from dpstream.errors import ConfigurationError
 from dpstream.randomness import refinement
-from dpstream.randomness.refinement import Interval
+from dpstream.randomness.refinement import FixedPoint
 from dpstream.randomness.source import KeyStream, NoiseSource, Part
 
 LARGEST_SCALE: Final = 2.0**40
@@ -123,7 +123,7 @@ def _refined(stream: KeyStream, position: int, word: int, scale: float) -> int:
 
     def attempt(more: int) -> int | None:
         lower = lower_normal(stream, position, word, more)
-        return None if lower is None else refinement.nearest_integer(lower * scale)
+        return None if lower is None else lower.nearest_multiple(scale)
 
     return refinement.decide(attempt)
 
@@ -135,11 +135,11 @@ def standard_normals(stream: KeyStream, size: int) -> tuple[WordArray, FloatArra
     lower = _lower_normals(words)
     for index in np.flatnonzero(lower < -TAIL_CUT).tolist():
         attempt = partial(lower_normal, stream, first + index, int(words[index]))
-        lower[index] = refinement.midpoint(refinement.decide(attempt))
+        lower[index] = refinement.decide(attempt).middle()
     return words, lower * signs(words)
 
 
-def lower_normal(stream: KeyStream, position: int, word: int, more: int) -> Interval | None:
+def lower_normal(stream: KeyStream, position: int, word: int, more: int) -> FixedPoint | None:
     """Encloses the ideal normal of a word, without its sign: never positive.
 
     Args:

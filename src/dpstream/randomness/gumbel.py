@@ -4,9 +4,10 @@ float64 leaves one candidate nearly always; several within the certified error o
 are compared by enclosures from further bits of the same uniforms. See ``gumbel.proof.md``.
 """
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -83,15 +84,18 @@ def _refined(
     """The best of the candidates, from as many bits as the comparison needs."""
 
     def attempt(more: int) -> int | None:
-        values: dict[int, tuple[Any, Any]] = {}
+        lows: dict[int, int] = {}
+        highs: dict[int, int] = {}
         for index in candidates:
             wait = exponential(stream, index, int(words[index]), more)
             if wait is None:
                 return None
-            score = refinement.exactly(int(scores[index]) / scale)
-            values[index] = refinement.ends(score - refinement.logarithm(wait))
-        best = max(candidates, key=lambda index: values[index][0])
-        rivals = (values[index][1] for index in candidates if index != best)
-        return best if all(values[best][0] > rival for rival in rivals) else None
+            noise = refinement.gumbel(wait)
+            score = math.floor(int(scores[index]) / scale * (1 << noise.places))
+            lows[index] = score + noise.low
+            highs[index] = score + 1 + noise.high
+        best = max(candidates, key=lambda index: lows[index])
+        rivals = (highs[index] for index in candidates if index != best)
+        return best if all(lows[best] > rival for rival in rivals) else None
 
     return refinement.decide(attempt)

@@ -8,7 +8,7 @@ See ``spherical.proof.md``.
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpstream.arrays import FloatArray, IntArray, WordArray
 from dpstream.errors import ConfigurationError
 from dpstream.randomness import gaussian, refinement
 from dpstream.randomness.exponential import RELATIVE_ERROR, exponential, standard_exponentials
+from dpstream.randomness.refinement import FixedPoint
 from dpstream.randomness.source import KeyStream, NoiseSource, Part
 
 LARGEST_SCALE: Final = 2.0**40
@@ -92,29 +93,75 @@ def _product(
     return noise, error
 
 
+class _Vector(NamedTuple):
+    """Enclosures of one draw: the Gamma radius, the normals' absolute values, their norm."""
+
+    radius: FixedPoint
+    lengths: list[FixedPoint]
+    norm: FixedPoint
+
+    def nearest(self, index: int, scale: float) -> int | None:
+        """The integer nearest to a coordinate's absolute value; None if there are several."""
+        numerator, denominator = scale.as_integer_ratio()
+        length = self.lengths[index]
+        low = _nearest(
+            numerator * self.radius.low * length.low,
+            denominator * self.norm.high << self.radius.places,
+        )
+        high = _nearest(
+            numerator * self.radius.high * length.high,
+            denominator * self.norm.low << self.radius.places,
+        )
+        return low if low == high else None
+
+
 def _refined(
     stream: KeyStream, waits: WordArray, words: WordArray, scale: float, undecided: IntArray
 ) -> list[int]:
     """The undecided coordinates' nearest integers, from as many bits as they need."""
 
     def attempt(more: int) -> list[int] | None:
-        radius: Any = 0
-        for position, word in enumerate(waits.tolist()):
-            wait = exponential(stream, position, word, more)
-            if wait is None:
-                return None
-            radius += wait
-        normals: list[Any] = []
-        for position, word in enumerate(words.tolist(), start=waits.size):
-            lower = gaussian.lower_normal(stream, position, word, more)
-            if lower is None:
-                return None
-            normals.append(-lower if word & 1 else lower)
-        norm = refinement.square_root(sum(normal * normal for normal in normals))
-        nearest = [
-            refinement.nearest_integer(scale * radius * normals[index] / norm)
-            for index in undecided.tolist()
-        ]
+        vector = _enclosed(stream, waits, words, more)
+        if vector is None:
+            return None
+        nearest = [vector.nearest(index, scale) for index in undecided.tolist()]
         return None if None in nearest else [found for found in nearest if found is not None]
 
-    return refinement.decide(attempt)
+    sizes = np.array(refinement.decide(attempt), np.int64)
+    return (sizes * gaussian.signs(words[undecided])).tolist()
+
+
+def _enclosed(stream: KeyStream, waits: WordArray, words: WordArray, more: int) -> _Vector | None:
+    """The draw from ``more`` further bits of each word, or None if they are too few."""
+    radii = [exponential(stream, at, word, more) for at, word in enumerate(waits.tolist())]
+    lowers = [
+        gaussian.lower_normal(stream, at, word, more)
+        for at, word in enumerate(words.tolist(), start=waits.size)
+    ]
+    found = [radius for radius in radii if radius is not None]
+    # A lower normal is never positive: turned around, it is a length.
+    lengths = [
+        FixedPoint(max(-lower.high, 0), -lower.low, lower.places)
+        for lower in lowers
+        if lower is not None
+    ]
+    square = sum(length.low**2 for length in lengths)
+    if len(found) < len(radii) or len(lengths) < len(lowers) or square == 0:
+        return None
+    return _Vector(
+        FixedPoint(
+            sum(radius.low for radius in found),
+            sum(radius.high for radius in found),
+            found[0].places,
+        ),
+        lengths,
+        FixedPoint(
+            math.isqrt(square),
+            math.isqrt(sum(length.high**2 for length in lengths)) + 1,
+            lengths[0].places,
+        ),
+    )
+
+
+def _nearest(numerator: int, denominator: int) -> int:
+    return (2 * numerator + denominator) // (2 * denominator)
