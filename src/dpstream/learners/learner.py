@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
-from dpstream.mechanisms.mechanism import Noise
-from dpstream.privacy.event import PrivacyEvent
 from dpstream.mechanisms.continual.strategy import Promise
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.event import Event
 from dpstream.release import Measurement
 
 State = TypeVar("State")
@@ -73,11 +73,11 @@ class Learner(Protocol[State]):
         """Every public parameter, JSON-ready: its identity for ``resume``."""
         ...
 
-    def opening_events(self) -> Sequence[PrivacyEvent]:
+    def opening_events(self) -> Sequence[Event]:
         """Events that cover the stream's whole life, charged once before the first record."""
         ...
 
-    def next_events(self, tick: Tick) -> Sequence[PrivacyEvent]:
+    def next_events(self, tick: Tick) -> Sequence[Event]:
         """Further events that a release at this tick costs (empty for prepaid learners)."""
         ...
 

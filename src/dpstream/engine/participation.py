@@ -1,0 +1,124 @@
+"""How often a unit counts: the public cap, enforced and remembered.
+
+A unit is protected because at most ``cap`` of its records count; every record beyond becomes
+the null record, and its tick stays. Which record is beyond depends on the records of the same
+unit alone, so changing one unit's records never changes whether another's count.
+
+The store learns a unit only as a keyed hash; without the store's secret the hashes tell
+nothing, not even whether a given person is among them.
+"""
+
+import hashlib
+from collections import defaultdict
+
+import numpy as np
+
+from dpstream.arrays import IntArray
+from dpstream.domain.batch import IDENTIFIER_BYTES, Batch
+from dpstream.engine.ports import Contribution, Store
+from dpstream.errors import ConfigurationError, SchemaError
+from dpstream.privacy.unit import Unit
+
+_LIFE = 0
+
+
+class Participation:
+    """Counts what units contribute and nulls what is over the cap.
+
+    Args:
+        unit: the declared unit.
+        window: ticks in a window, if the cap is per window; any ``window`` consecutive ticks
+            then hold at most ``cap`` records of a unit that count.
+        store: where counts are remembered.
+        key: of the hashes by which units are known.
+    """
+
+    def __init__(self, unit: Unit, *, window: int | None, store: Store, key: bytes) -> None:
+        self._unit = unit
+        if unit.period == "window" and (window is None or window < 1):
+            raise ConfigurationError(
+                "the unit's cap counts over a window but the window has no length; "
+                "give its length in ticks, or cap over the stream's life"
+            )
+        self._window = window if unit.period == "window" else None
+        self._store = store
+        self._key = key
+        self._counts: dict[bytes, defaultdict[int, int]] = {}
+        self._pending: defaultdict[tuple[bytes, int], int] = defaultdict(int)
+        self._hashes: list[bytes] = []
+        self._codes: IntArray = np.zeros(0, np.int64)
+
+    def hash(self, identifier: bytes) -> bytes:
+        """The keyed hash under which the store knows a unit."""
+        return hashlib.blake2b(identifier, key=self._key, digest_size=IDENTIFIER_BYTES).digest()
+
+    def open_chunk(self, batch: Batch) -> None:
+        """Look up the units of a chunk; ``admit`` then takes its parts in order."""
+        if self._unit.kind == "record":
+            return
+        if batch.units is None:
+            raise SchemaError(
+                "the unit is a user but the records carry no identifier; "
+                f"they need the column {self._unit.column!r}"
+            )
+        distinct, codes = np.unique(batch.units, return_inverse=True)
+        self._codes = codes.astype(np.int64)
+        self._hashes = [identifier.tobytes() for identifier in distinct]
+        self._counts = {unit: defaultdict[int, int](int) for unit in self._hashes}
+        for known in self._store.contributions(self._hashes):
+            self._counts[known.unit][known.tick] += known.records
+        for (unit, tick), records in self._pending.items():
+            if unit in self._counts:
+                self._counts[unit][tick] += records
+
+    def admit(self, batch: Batch, start: int, stop: int, *, tick: int) -> Batch:
+        """Rows ``start`` to ``stop`` of the open chunk, with records over the cap made null."""
+        part = batch.slice(start, stop)
+        if self._unit.kind == "record":
+            return part
+        counted = np.flatnonzero(~part.null)
+        codes = self._codes[start:stop][counted]
+        present, inverse = np.unique(codes, return_inverse=True)
+        before = np.array([self._count(int(code), tick) for code in present], np.int64)
+        excess = before[inverse] + _occurrence(inverse) >= self._unit.cap
+        slot = _LIFE if self._window is None else tick
+        accepted = np.bincount(inverse[~excess], minlength=len(present))
+        for code, records in zip(present.tolist(), accepted.tolist(), strict=True):
+            if records:
+                unit = self._hashes[code]
+                self._counts[unit][slot] += records
+                self._pending[unit, slot] += records
+        over_cap = np.zeros(len(part), np.bool_)
+        over_cap[counted[excess]] = True
+        return part.nullify(over_cap)
+
+    def pending(self) -> list[Contribution]:
+        """What the next commit must make durable."""
+        return [
+            Contribution(unit=unit, tick=tick, records=records)
+            for (unit, tick), records in self._pending.items()
+        ]
+
+    def committed(self) -> None:
+        """The pending contributions are durable now."""
+        self._pending.clear()
+
+    def forget_before(self, tick: int) -> int:
+        """Contributions of ticks before this one no longer matter while ``tick`` is open."""
+        return 0 if self._window is None else max(0, tick - self._window + 1)
+
+    def _count(self, code: int, tick: int) -> int:
+        counts = self._counts[self._hashes[code]]
+        if self._window is None:
+            return counts[_LIFE]
+        return sum(n for when, n in counts.items() if when > tick - self._window)
+
+
+def _occurrence(codes: IntArray) -> IntArray:
+    """For each entry, how many equal entries come before it."""
+    order = np.argsort(codes, kind="stable")
+    ranked = codes[order]
+    first = np.searchsorted(ranked, ranked, side="left")
+    occurrence = np.empty(len(codes), np.int64)
+    occurrence[order] = np.arange(len(codes)) - first
+    return occurrence

@@ -1,0 +1,389 @@
+"""One stream's run: the only place where admission, learning, charging and publishing meet.
+
+At every published tick, in this order: the ledger is charged, and refuses before any noise is
+drawn; the learner measures; one transaction makes the state, the source's offset, the
+measurements, the ledger rows and the release durable; only then is the release shown, from the
+log. A crash at any point loses at most work: what was charged stays charged, what was shown
+stays shown, and the same records give the same releases again.
+
+Which tick a record belongs to, when something is published and how much noise it gets are
+functions of public values alone. The tick that is open when a source ends stays open, unpublished,
+and the next run goes on filling it.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+import dpstream
+from dpstream.arrays import FloatArray
+from dpstream.domain.batch import Batch, RawChunk
+from dpstream.engine.clock import SystemClock
+from dpstream.engine.identity import check_same, identity_digest
+from dpstream.engine.participation import Participation
+from dpstream.engine.ports import (
+    Clock,
+    Commit,
+    OnProgress,
+    OnStep,
+    Progress,
+    ReleaseRow,
+    Sink,
+    Source,
+    Store,
+    ignore_progress,
+    ignore_step,
+)
+from dpstream.engine.publication import (
+    FIRST_DIGEST,
+    Model,
+    chained,
+    from_line,
+    to_line,
+)
+from dpstream.engine.schedule import Position, Segment
+from dpstream.engine.snapshot import Snapshot
+from dpstream.engine.stream import Stream
+from dpstream.errors import HorizonReached, SourceError, StoreError
+from dpstream.learners.learner import Tick
+from dpstream.privacy.ledger import Ledger, LedgerRow
+from dpstream.release import Guarantee, Measurement, Release
+
+State = TypeVar("State")
+
+
+class Session(Generic[State]):
+    """A running stream: records in, releases out. For one thread at a time.
+
+    Opening it on an empty store begins the stream and charges the learner's opening events;
+    on a store that holds the same stream it resumes after the last commit, and re-sends to the
+    sinks what they miss of the log. The session owns the store's lease and the sinks until
+    ``close``.
+
+    Args:
+        stream: the declaration.
+        store: the stream's memory.
+        sinks: readers of the log.
+        clock: the time of day, for schedules that follow it.
+        on_step: told each step of the protocol.
+        on_progress: told after each chunk.
+
+    Raises:
+        StoreLocked: if another writer is alive.
+        StoreMismatch: if the store holds a stream of another declaration.
+        BudgetExceeded: if the opening events alone exceed the budget.
+    """
+
+    def __init__(
+        self,
+        stream: Stream[State],
+        *,
+        store: Store,
+        sinks: Sequence[Sink] = (),
+        clock: Clock | None = None,
+        on_step: OnStep = ignore_step,
+        on_progress: OnProgress = ignore_progress,
+    ) -> None:
+        self._stream = stream
+        self._store = store
+        self._sinks = tuple(sinks)
+        self._clock = clock or SystemClock()
+        self._on_step = on_step
+        self._on_progress = on_progress
+        self._threads = ThreadpoolController()
+        self._failed = False
+        self._published = 0
+        store.acquire()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        stream, store = self._stream, self._store
+        identity = stream.identity()
+        stored = store.identity()
+        if stored is None:
+            self._begin(identity)
+        else:
+            check_same(stored, identity, store=store.name)
+            self._resume()
+        self._charges = len(self._ledger.rows)
+        self._identity_digest = identity_digest(identity)
+        self._noise = stream.noise(store)
+        self._participation = Participation(
+            stream.unit,
+            window=stream.window,
+            store=store,
+            key=hashlib.blake2b(
+                key=store.secret(), person=b"dpstream.units", digest_size=32
+            ).digest(),
+        )
+        self._opening = tuple(event.to_json() for event in stream.learner.opening_events())
+        last = store.last_release()
+        self._log_digest = last.digest if last else FIRST_DIGEST
+        for sink in self._sinks:
+            for row in store.releases(after=sink.last_tick(self._logged_line)):
+                sink.publish(row)
+                self._on_step("sent again")
+
+    def _begin(self, identity: Mapping[str, Any]) -> None:
+        learner = self._stream.learner
+        self._ledger = Ledger(self._stream.budget, self._stream.unit)
+        for event in learner.opening_events():
+            self._ledger.charge(event)
+        self._on_step("opening charged")
+        self._state = learner.init()
+        self._position = self._committed = Position()
+        self._store.create(identity, Commit(state=self._snapshot(), ledger=self._ledger.rows))
+        self._on_step("created")
+
+    def _resume(self) -> None:
+        self._ledger = Ledger.from_rows(
+            self._store.ledger(), budget=self._stream.budget, unit=self._stream.unit
+        )
+        snapshot = Snapshot.from_bytes(self._store.state())
+        self._position = self._committed = snapshot.position
+        self._state = self._stream.learner.restore(snapshot.arrays)
+
+    # --- what others may see -----------------------------------------------------------------
+
+    @property
+    def records(self) -> int:
+        """Records read so far: the offset of the next one. Secret if ticks follow a clock."""
+        return self._position.records
+
+    @property
+    def tick(self) -> int:
+        """The number of the open tick."""
+        return self._position.tick
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was charged."""
+        return self._ledger
+
+    def releases(self) -> Iterator[Release[Model]]:
+        """Every release of the stream so far, from the log."""
+        for row in self._store.releases():
+            yield from_line(row.line)
+
+    # --- running -----------------------------------------------------------------------------
+
+    def run(self, source: Source) -> Iterator[Release[Model]]:
+        """Read a source to its end; yields each release after it is durable and shown.
+
+        At the end the open tick's records are made durable too, so that they need not be read
+        again. Stopping early is safe: whatever is not durable is read again.
+
+        Raises:
+            SourceError: if the source cannot be read.
+            HorizonReached: at the first record after the learner's last tick.
+            BudgetExceeded: at the first release that the budget does not allow.
+        """
+        self._require_usable()
+        for chunk in self._chunks(source):
+            yield from self.learn(chunk)
+        self.checkpoint()
+
+    def learn(self, chunk: RawChunk) -> Iterator[Release[Model]]:
+        """Take the stream's next records; yields each release after it is durable and shown.
+
+        The records are taken as the iterator advances.
+
+        Raises:
+            SchemaError: if the records do not fit the domain; none of the chunk was taken.
+        """
+        self._require_usable()
+        if chunk.offset != self._position.records:
+            raise SourceError(
+                f"{chunk.origin} continues at record {chunk.offset} but the stream stands at "
+                f"record {self._position.records}; read it from there"
+            )
+        self._store.renew()
+        stream = self._stream
+        with self._single_thread():
+            batch = stream.domain.admit(
+                chunk,
+                unit_column=stream.unit.column,
+                unit_hash=self._participation.hash if stream.unit.column else None,
+                time_column=stream.schedule.time_column,
+            )
+        self._participation.open_chunk(batch)
+        self._on_step("admitted")
+        horizon = stream.learner.horizon
+        for segment in stream.schedule.segments(self._position, len(batch), self._times(batch)):
+            if horizon is not None and self._position.tick > horizon:
+                raise HorizonReached(
+                    f"the stream goes on after tick {horizon}, the last that {stream.learner.name} "
+                    "was calibrated for; start a new stream with its own budget, or plan a longer "
+                    "horizon from the start"
+                )
+            release = self._take(batch, segment)
+            if release is not None:
+                yield release
+        self._on_progress(
+            Progress(
+                records=self._position.records,
+                ticks=self._position.tick - 1,
+                releases=self._published,
+            )
+        )
+
+    def _take(self, batch: Batch, segment: Segment) -> Release[Model] | None:
+        learner, tick = self._stream.learner, segment.closes
+        # From here on the state in memory may be ahead of itself: only a success clears this.
+        self._failed = True
+        with self._single_thread():
+            if segment.stop > segment.start:
+                part = self._participation.admit(
+                    batch, segment.start, segment.stop, tick=self._position.tick
+                )
+                self._on_step("capped")
+                learner.learn(self._state, part)
+                self._on_step("learned")
+            if tick is not None:
+                learner.close(self._state, tick)
+                self._on_step("closed")
+        self._position = segment.after
+        release = self._publish(tick) if tick is not None and tick.publish else None
+        self._failed = False
+        return release
+
+    def _publish(self, tick: Tick) -> Release[Model]:
+        learner = self._stream.learner
+        charged = [self._ledger.charge(event) for event in learner.next_events(tick)]
+        self._charges += len(charged)
+        self._on_step("charged")
+        with self._single_thread():
+            outcome = learner.release(self._state, tick, self._noise)
+        self._on_step("measured")
+        release = Release[Model](
+            tick=tick.number,
+            value=outcome.model,
+            guarantee=self._guarantee(),
+            events=(*self._opening, *(row.event.to_json() for row in charged)),
+            provenance=self._provenance(tick),
+        )
+        row = chained(
+            to_line(release),
+            tick=tick.number,
+            measurements=outcome.measurements,
+            previous=self._log_digest,
+        )
+        self._commit(ledger=charged, measurements=outcome.measurements, release=row)
+        self._log_digest = row.digest
+        self._on_step("committed")
+        for sink in self._sinks:
+            sink.publish(row)
+            self._on_step("published")
+        self._published += 1
+        return release
+
+    def checkpoint(self) -> None:
+        """Make everything read so far durable, the open tick included, without a release."""
+        self._require_usable()
+        if self._position != self._committed:
+            self._commit()
+            self._on_step("checkpointed")
+
+    def _commit(
+        self,
+        *,
+        ledger: Sequence[LedgerRow] = (),
+        measurements: Sequence[Measurement] = (),
+        release: ReleaseRow | None = None,
+    ) -> None:
+        self._failed = True
+        self._store.commit(
+            Commit(
+                state=self._snapshot(),
+                ledger=ledger,
+                measurements=measurements,
+                release=release,
+                contributions=self._participation.pending(),
+                forget_before=self._participation.forget_before(self._position.tick),
+            )
+        )
+        self._participation.committed()
+        self._committed = self._position
+        self._failed = False
+
+    def close(self) -> None:
+        """Give up the store's lease and the sinks; safe to call twice."""
+        self._failed = True
+        self._store.close()
+        for sink in self._sinks:
+            sink.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    # --- within ------------------------------------------------------------------------------
+
+    def _chunks(self, source: Source) -> Iterator[RawChunk]:
+        chunks = source.chunks(self._position.records)
+        while True:
+            try:
+                chunk = next(chunks, None)
+            except OSError as error:
+                raise SourceError(
+                    f"{source.name} cannot be read any further ({error.strerror}); what was "
+                    "read is safe: resume when it is back"
+                ) from error
+            if chunk is None:
+                return
+            yield chunk
+
+    def _times(self, batch: Batch) -> FloatArray | None:
+        if self._stream.schedule.wall_clock:
+            return np.array([self._clock.now()])
+        return batch.times
+
+    def _snapshot(self) -> bytes:
+        return Snapshot(self._position, self._stream.learner.snapshot(self._state)).to_bytes()
+
+    def _guarantee(self) -> Guarantee:
+        stream = self._stream
+        return Guarantee(
+            epsilon=stream.budget.epsilon,
+            delta=stream.budget.delta,
+            unit=stream.unit,
+            neighbours=stream.neighbours,
+            promise=stream.learner.promise.value,
+            insecure_seed=self._noise.is_insecure,
+        )
+
+    def _provenance(self, tick: Tick) -> dict[str, object]:
+        return {
+            "learner": self._stream.learner.name,
+            "identity": self._identity_digest,
+            "records": tick.records,
+            "time": tick.time,
+            "ledger_rows": self._charges,
+            "ledger_head": self._ledger.head,
+            "version": dpstream.__version__,
+        }
+
+    def _logged_line(self, tick: int) -> bytes | None:
+        row = self._store.release(tick)
+        return None if row is None else row.line
+
+    def _single_thread(self) -> AbstractContextManager[object]:
+        # Two BLAS threads on busy cores are many times slower than one.
+        return self._threads.limit(limits=1)
+
+    def _require_usable(self) -> None:
+        if self._failed:
+            raise StoreError(
+                "this session has ended or failed; open the stream again: it resumes after its "
+                "last commit"
+            )

@@ -1,0 +1,61 @@
+"""Connections to a store's file: the writer's, and a reader's that never changes it."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+from dpstream.errors import StoreError, StoreMismatch
+from dpstream.stores.migration import SCHEMA_VERSION, stored_version
+
+_PAGE_BYTES = 8192
+_BUSY_SECONDS = 5.0
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """A connection that may write; makes the file, for its owner alone, if it is missing."""
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    connection = _connect(str(path), uri=False)
+    try:
+        stored_version(connection, name=str(path))
+        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that reads only.
+
+    Raises:
+        StoreError: if there is no file.
+        StoreMismatch: if another version made it.
+    """
+    if not path.is_file():
+        raise StoreError(f"{path} does not exist; nothing was ever stored there")
+    # SQLite needs to write its shared index to read a live log. Where it may not, and no log is
+    # left beside the file, there is no writer either, and the file can be read as it lies.
+    lone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK)
+    options = "mode=ro&immutable=1" if lone else "mode=ro"
+    connection = _connect(f"{path.absolute().as_uri()}?{options}", uri=True)
+    try:
+        version = stored_version(connection, name=str(path))
+        if version < SCHEMA_VERSION:
+            raise StoreMismatch(
+                f"{path} has store version {version}; resume its stream once to bring it to "
+                f"version {SCHEMA_VERSION}"
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect(path: str, *, uri: bool) -> sqlite3.Connection:
+    return sqlite3.connect(
+        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
+    )

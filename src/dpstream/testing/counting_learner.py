@@ -1,0 +1,117 @@
+"""The smallest private learner: a running vector sum, each tick measured once.
+
+Every tick's exact sum of admitted features is measured with Gaussian noise, and the model is
+the running total of the measurements. A unit of at most ``cap`` records shifts the ticks' sums,
+taken as one vector, by at most ``cap`` times what one record can: for zero_out the record norm,
+1 in the domain's scaled units; for replace twice that. Hence one Gaussian event for life, with
+``mu = cap * shift / sigma``. Its sums and its estimate are simple enough to check by hand, which
+is what it is for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpstream.arrays import IntArray
+from dpstream.domain.batch import GRID_BITS, Batch
+from dpstream.learners.learner import Arrays, Outcome, Tick
+from dpstream.mechanisms.continual.strategy import Promise
+from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.calibrate import gaussian_mu
+from dpstream.privacy.event import Event
+from dpstream.privacy.unit import Neighbours, Unit
+
+
+def counting_sensitivity(unit: Unit, neighbours: Neighbours) -> float:
+    """The largest L2 shift one unit can cause of all ticks' sums, taken as one vector."""
+    return unit.cap * (2.0 if neighbours is Neighbours.REPLACE else 1.0)
+
+
+@dataclass
+class CountingState:
+    """What was summed up: secret.
+
+    Attributes:
+        open_sum: of the open tick, or of the ticks closed since the last release.
+        total: of all measurements.
+    """
+
+    open_sum: IntArray
+    total: IntArray
+
+
+class CountingLearner:
+    """A private running sum of feature vectors.
+
+    Args:
+        dimension: of the features.
+        budget: for the stream's life.
+        unit: whose contribution is hidden.
+        neighbours: what it is hidden against.
+        horizon: its last tick, or None.
+    """
+
+    name = "CountingLearner"
+    promise = Promise.FOREVER
+
+    def __init__(
+        self,
+        dimension: int,
+        *,
+        budget: Budget,
+        unit: Unit,
+        neighbours: Neighbours,
+        horizon: int | None = None,
+    ) -> None:
+        self.horizon = horizon
+        self._dimension = dimension
+        self._sensitivity = counting_sensitivity(unit, neighbours)
+        self._sigma = self._sensitivity / gaussian_mu(budget)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Every public parameter."""
+        return {"dimension": self._dimension, "sigma": self._sigma, "horizon": self.horizon}
+
+    def opening_events(self) -> Sequence[Event]:
+        """One event for the stream's life."""
+        return [gaussian_event(self.name, sensitivity=self._sensitivity, sigma=self._sigma)]
+
+    def next_events(self, tick: Tick) -> Sequence[Event]:
+        """Nothing more: every tick is covered from the start."""
+        return []
+
+    def init(self) -> CountingState:
+        """Nothing summed up."""
+        zeros = np.zeros(self._dimension, np.int64)
+        return CountingState(zeros, zeros)
+
+    def learn(self, state: CountingState, batch: Batch) -> None:
+        """Add the records."""
+        state.open_sum = state.open_sum + batch.features.sum(axis=0)
+
+    def close(self, state: CountingState, tick: Tick) -> None:
+        """A tick that is not published is measured with the next one that is."""
+
+    def release(self, state: CountingState, tick: Tick, noise: Noise) -> Outcome:
+        """Measure what came since the last release."""
+        measurement = measure_gaussian(
+            state.open_sum, -GRID_BITS, sigma=self._sigma, address=(tick.number,), noise=noise
+        )
+        state.open_sum = np.zeros_like(state.open_sum)
+        state.total = state.total + measurement.value
+        return Outcome(
+            measurements=[measurement],
+            model={"sum": np.ldexp(state.total.astype(np.float64), -GRID_BITS).tolist()},
+        )
+
+    def snapshot(self, state: CountingState) -> Arrays:
+        """The whole state."""
+        return {"open_sum": state.open_sum, "total": state.total}
+
+    def restore(self, arrays: Arrays) -> CountingState:
+        """The state of a snapshot."""
+        return CountingState(arrays["open_sum"].astype(np.int64), arrays["total"].astype(np.int64))
