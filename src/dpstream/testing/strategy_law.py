@@ -150,15 +150,32 @@ def check_factorisation(
     return matrices
 
 
-def check_expiry(strategy: Strategy, ticks: int, *, window: int) -> None:
-    """An exact sum handed out at a tick holds no record younger than ``window`` ticks."""
+def check_expiry(
+    strategy: Strategy, ticks: int, *, window: int, order: int = 2, attained: float = 1.0 - 1e-9
+) -> float:
+    """A record is protected until it is ``window`` ticks old, whatever was released by then.
+
+    Up to every tick, no exact sum holds a live record, and a live record's shift of all noisy
+    nodes handed out so far stays within the claim.
+
+    Returns:
+        The share of the claim that the search reached.
+    """
     matrices = explicit(strategy, ticks)
-    for tick, weight, row in zip(matrices.handed, matrices.weights, matrices.code, strict=True):
-        if weight == 0:
-            youngest = np.flatnonzero(row).max(initial=-1) + 1
-            assert youngest <= tick - window, (
-                f"{strategy.name}: record {youngest} is exact at tick {tick}, before its time"
-            )
+    claim = strategy.sensitivity(Participation(), order=order)
+    noisy = matrices.weights > 0
+    worst = 0.0
+    for tick in range(1, ticks + 1):
+        seen = matrices.handed <= tick
+        live = np.arange(max(tick - window, 0), tick)
+        exact = matrices.code[seen & ~noisy][:, live]
+        assert not exact.any(), f"{strategy.name}: a live record is exact at tick {tick}"
+        chosen = seen & noisy
+        code = np.abs(matrices.code[chosen][:, live] / matrices.weights[chosen, None])
+        worst = max(worst, float(np.linalg.norm(code, ord=order, axis=0).max()))
+    assert worst <= claim * (1 + 1e-9), f"{strategy.name}: a live record shifts {worst} > {claim}"
+    assert worst >= claim * attained, f"{strategy.name}: {claim} is loose: found {worst}"
+    return worst / claim
 
 
 def check_lazy_release(strategy: Strategy, ticks: int, patterns: Iterable[Sequence[int]]) -> None:
@@ -341,7 +358,7 @@ def check_code_bound(strategy: Strategy, ticks: int) -> None:
     )
 
 
-def check_memory(strategy: Strategy, ticks: int, *, dimension: int = 67) -> None:
+def check_memory(strategy: Strategy, ticks: int, *, dimension: int = 1009) -> None:
     """The encoder's snapshot holds no more vectors than ``memory`` says, at every tick."""
     encoder = strategy.encoder(
         dimension, increment_exponent=INCREMENT_EXPONENT, node_exponent=NODE_EXPONENT

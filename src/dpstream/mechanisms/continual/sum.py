@@ -242,7 +242,8 @@ class ContinualSum:
     @property
     def horizon(self) -> int | None:
         """The last tick: the strategy's, or the last whose sums surely fit the integers."""
-        if math.isfinite(self.strategy.code_bound()) or math.isinf(self.increment_bound):
+        grows = math.isinf(self.strategy.code_bound()) or self.promise is Promise.WHILE_LIVE
+        if not grows or math.isinf(self.increment_bound):
             return self.strategy.horizon
         fits = int(self._largest_node() / self.increment_bound)
         return fits if self.strategy.horizon is None else min(fits, self.strategy.horizon)
@@ -263,7 +264,7 @@ class ContinualSum:
             "strategy": {"name": self.strategy.name, **strategy},
             "dimension": self.dimension,
             "increment_exponent": self.increment_exponent,
-            "increment_bound": self.increment_bound,
+            "increment_bound": self.increment_bound if self.increment_bound < math.inf else None,
             "record_shift": self.record_shift,
             "cap": self.participation.cap,
             "per_tick": self.participation.per_tick,
