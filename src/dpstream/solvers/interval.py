@@ -1,0 +1,237 @@
+"""Standard errors and 95 % intervals of least squares from noisy moments.
+
+The noise's law is public, so its part of the error is known exactly up to linearisation; it is
+always labelled apart from the total:
+
+- *noise*: the difference to the coefficients that the same records give without noise;
+- *total*: the difference to the coefficients of the population behind the records, with the
+  sampling error of independent records whose residuals have one variance added.
+
+Intervals are centred on the unshrunk solution, whose error is known; a shrunk estimate may lie
+off their middle, the more so the more it was shrunk. Clipping's bias is not covered. Where the
+noise is too large for the linearisation, or a constraint can bind, the noise is simulated: a
+parametric bootstrap from public randomness. All of it is post-processing.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dpstream.arrays import FloatArray
+from dpstream.mechanisms.public import public_generator
+from dpstream.solvers.quadratic import NoisyQuadratic, solve_quadratic
+
+LARGEST_RATIO = 0.15
+"""Up to this ratio of the noise's spectral radius to the least curvature, it is linearised."""
+
+NORMAL_QUANTILE = 1.959963984540054
+"""Of a two-sided 95 % interval."""
+
+BOOTSTRAP_DRAWS = 200
+_TAIL = 0.025
+
+Method = Literal["linear", "bootstrap"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSpread:
+    """How well one target is known.
+
+    Attributes:
+        square: noisy sum of the squared target.
+        square_variance: its noise variance; infinite if it was not measured.
+        count: number of records, public or estimated.
+    """
+
+    square: float
+    square_variance: float
+    count: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncertainty:
+    """How far one target's parameters may lie off.
+
+    Attributes:
+        centre: ``(p,)`` the unshrunk solution.
+        noise_covariance: ``(p, p)`` of the error by noise.
+        total_covariance: ``(p, p)`` of the error by noise and sampling.
+        noise_draws: ``(draws, p)`` simulated errors by noise, or None if linearised.
+        total_draws: ``(draws, p)`` simulated errors by noise and sampling, or None.
+        method: how they were found.
+        noise_ratio: the noise's spectral radius over the least curvature.
+        residual_variance: of the residuals per record, noise bias removed; at least 0.
+        residual_error: its standard error by noise.
+        r_squared: explained part of the target's sum of squares (about the mean if there is a
+            constant), in [0, 1]; NaN if the squared target was not measured.
+    """
+
+    centre: FloatArray
+    noise_covariance: FloatArray
+    total_covariance: FloatArray
+    noise_draws: FloatArray | None
+    total_draws: FloatArray | None
+    method: Method
+    noise_ratio: float
+    residual_variance: float
+    residual_error: float
+    r_squared: float
+
+    def mapped(self, matrix: FloatArray, offset: FloatArray) -> "Uncertainty":
+        """The same for ``matrix @ parameters + offset``."""
+
+        def moved(draws: FloatArray | None) -> FloatArray | None:
+            return None if draws is None else draws @ matrix.T
+
+        return replace(
+            self,
+            centre=matrix @ self.centre + offset,
+            noise_covariance=matrix @ self.noise_covariance @ matrix.T,
+            total_covariance=matrix @ self.total_covariance @ matrix.T,
+            noise_draws=moved(self.noise_draws),
+            total_draws=moved(self.total_draws),
+        )
+
+    @property
+    def noise_error(self) -> FloatArray:
+        """Standard errors by noise alone."""
+        return np.sqrt(np.maximum(np.diagonal(self.noise_covariance), 0.0))
+
+    @property
+    def total_error(self) -> FloatArray:
+        """Standard errors by noise and sampling."""
+        return np.sqrt(np.maximum(np.diagonal(self.total_covariance), 0.0))
+
+    @property
+    def noise_interval(self) -> FloatArray:
+        """``(p, 2)`` 95 % intervals for the coefficients without noise."""
+        return _interval(self.centre, self.noise_error, self.noise_draws)
+
+    @property
+    def total_interval(self) -> FloatArray:
+        """``(p, 2)`` 95 % intervals for the population's coefficients."""
+        return _interval(self.centre, self.total_error, self.total_draws)
+
+
+def uncertainty(
+    problem: NoisyQuadratic,
+    spread: TargetSpread,
+    *,
+    target: int = 0,
+    seed: int = 0,
+    draws: int = BOOTSTRAP_DRAWS,
+) -> Uncertainty:
+    """Errors and intervals of one target's parameters.
+
+    Args:
+        problem: the noisy moments.
+        spread: what is known of the target itself.
+        target: which column of the cross moments.
+        seed: of the public generator, for the bootstrap.
+        draws: of the bootstrap.
+    """
+    gram = 0.5 * (problem.gram + problem.gram.T)
+    least = float(np.linalg.eigvalsh(gram + np.diag(problem.ridge))[0])
+    radius = problem.noise_radius()
+    ratio = radius / least if least > 0.0 else math.inf
+    linear = ratio <= LARGEST_RATIO and problem.radius is None
+    if linear:
+        repaired, curvature = gram, gram + np.diag(problem.ridge)
+    else:
+        # Directions hidden by the noise get the curvature of its spectral radius.
+        values, vectors = np.linalg.eigh(gram)
+        repaired = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        curved, turned = np.linalg.eigh(repaired + np.diag(problem.ridge))
+        floor = max(radius, 1e-14 * float(curved[-1]), np.finfo(np.float64).tiny)
+        curvature = (turned * np.maximum(curved, floor)) @ turned.T
+    cross = problem.cross[:, target]
+    centre = np.asarray(np.linalg.solve(curvature, cross), np.float64)
+    equations = problem.equation_covariance(centre, target)
+    inverse = np.linalg.inv(curvature)
+    bias = float(np.sum((2.0 * inverse - inverse @ repaired @ inverse) * equations))
+    residual = spread.square - 2.0 * float(centre @ cross) + float(centre @ gram @ centre)
+    freedom = max(spread.count - centre.size, 1.0)
+    measured = math.isfinite(spread.square_variance)
+    variance = max(residual + bias, 0.0) / freedom if measured else 0.0
+    residual_noise = spread.square_variance + _explained_variance(problem, centre, target)
+    sampling = variance * inverse @ repaired @ inverse
+    noise_draws: FloatArray | None = None
+    total_draws: FloatArray | None = None
+    noise_covariance = inverse @ equations @ inverse
+    if not linear:
+        anchor = replace(problem, gram=repaired, cross=problem.cross[:, [target]])
+        centre = solve_quadratic(anchor, shrink=False).parameters[:, 0]
+        noise_draws, total_draws = _bootstrap(
+            anchor, problem.cross_variance[:, target], centre, sampling, seed=seed, draws=draws
+        )
+        noise_covariance = np.cov(noise_draws.T).reshape(centre.size, -1)
+    return Uncertainty(
+        centre=centre,
+        noise_covariance=noise_covariance,
+        total_covariance=noise_covariance + sampling,
+        noise_draws=noise_draws,
+        total_draws=total_draws,
+        method="linear" if linear else "bootstrap",
+        noise_ratio=ratio,
+        residual_variance=variance,
+        residual_error=math.sqrt(residual_noise) / freedom if measured else math.nan,
+        r_squared=_r_squared(problem, spread, target, variance * freedom) if measured else math.nan,
+    )
+
+
+def _interval(centre: FloatArray, error: FloatArray, draws: FloatArray | None) -> FloatArray:
+    if draws is None:
+        return np.column_stack((centre - NORMAL_QUANTILE * error, centre + NORMAL_QUANTILE * error))
+    # The basic bootstrap: the estimate's error is distributed as the simulated one.
+    low, high = np.quantile(draws, (_TAIL, 1.0 - _TAIL), axis=0)
+    return np.column_stack((centre - high, centre - low))
+
+
+def _explained_variance(problem: NoisyQuadratic, parameters: FloatArray, target: int) -> float:
+    """Noise variance of ``theta' N theta - 2 theta' n``; a pair of mirrored entries counts once."""
+    squares = parameters**2
+    twice = problem.gram_variance * np.multiply.outer(squares, squares)
+    once = float(np.trace(twice)) + 2.0 * float(twice.sum() - np.trace(twice))
+    return once + 4.0 * float(squares @ problem.cross_variance[:, target])
+
+
+def _r_squared(
+    problem: NoisyQuadratic, spread: TargetSpread, target: int, residual: float
+) -> float:
+    total = spread.square
+    if problem.constant:
+        total -= float(problem.cross[0, target]) ** 2 / max(float(problem.gram[0, 0]), 1.0)
+    return min(1.0, max(0.0, 1.0 - residual / total)) if total > 0.0 else 0.0
+
+
+def _bootstrap(
+    anchor: NoisyQuadratic,
+    cross_variance: FloatArray,
+    centre: FloatArray,
+    sampling: FloatArray,
+    *,
+    seed: int,
+    draws: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Errors of the unshrunk solver when the repaired moments are the truth."""
+    generator = public_generator(seed)
+    size = centre.size
+    deviation = np.sqrt(anchor.gram_variance)
+    values, vectors = np.linalg.eigh(sampling)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    noise, total = np.empty((draws, size)), np.empty((draws, size))
+    for draw in range(draws):
+        upper = np.triu(generator.standard_normal((size, size)))
+        shift = (upper + np.triu(upper, 1).T) * deviation
+        cross = anchor.cross[:, 0] + generator.standard_normal(size) * np.sqrt(cross_variance)
+        replica = replace(
+            anchor,
+            gram=anchor.gram + shift,
+            cross=cross[:, np.newaxis],
+            cross_variance=cross_variance[:, np.newaxis],
+        )
+        noise[draw] = solve_quadratic(replica, shrink=False).parameters[:, 0] - centre
+        total[draw] = noise[draw] + root @ generator.standard_normal(size)
+    return noise, total

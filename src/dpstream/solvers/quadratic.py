@@ -1,0 +1,290 @@
+"""Least squares from noisy moments, by a solver that knows how noisy they are.
+
+The problem is ``min theta' S theta - 2 s' theta + penalty |theta|^2`` over all of space or over
+an L2 ball; what is known is ``S + N`` and ``s + n`` with public noise variances. Everything here
+is post-processing of measurements: the privacy of its result is theirs.
+
+Four steps, each of which does nothing when the noise is zero:
+
+1. Stein shrinkage of the matrix towards its isotropic part, by groups of equal variance.
+2. Repair: eigenvalues are made non-negative, and, with the penalty, at least the spectral radius
+   of the noise: directions that the noise hides are not inverted.
+3. Empirical Bayes: the coefficients' scale is the one under which the noisy cross moments are
+   likeliest; the posterior mean shrinks each eigendirection between zero and the plain solution.
+4. The exact minimiser over the ball, where there is one, by its secular equation.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpstream.arrays import FloatArray
+from dpstream.errors import ConfigurationError
+
+_ROUNDS = 3
+_SCALES = 96
+_SMALLEST = 1e-4
+"""Trial scales of the coefficients start this far below the plain solution's largest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyQuadratic:
+    """A least squares problem as its noisy moments show it.
+
+    Attributes:
+        gram: ``(p, p)`` noisy ``S``, symmetric.
+        cross: ``(p, k)`` noisy ``s``, one column per target.
+        gram_variance: ``(p, p)`` noise variance of each entry; an entry and its mirror image are
+            the same draw, all others are independent.
+        cross_variance: ``(p, k)`` noise variances.
+        penalty: ridge penalty of the whole sum, on all parameters but the constant.
+        constant: whether the first parameter is a constant: neither penalised nor bounded.
+        radius: of the L2 ball for the parameters but the constant; None for all of space.
+        target_bound: public bound of the targets, which bounds their mean; None if there is none.
+    """
+
+    gram: FloatArray
+    cross: FloatArray
+    gram_variance: FloatArray
+    cross_variance: FloatArray
+    penalty: float = 0.0
+    constant: bool = False
+    radius: float | None = None
+    target_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.penalty) and self.penalty >= 0.0):
+            raise ConfigurationError(f"penalty is {self.penalty}; it must be at least 0")
+        if self.radius is not None and not 0.0 < self.radius < math.inf:
+            raise ConfigurationError(f"radius is {self.radius}; it must be positive and finite")
+
+    @property
+    def first(self) -> int:
+        """The first parameter that is penalised."""
+        return 1 if self.constant else 0
+
+    @property
+    def ridge(self) -> FloatArray:
+        """The diagonal that the penalty adds."""
+        diagonal = np.full(self.gram.shape[0], self.penalty)
+        diagonal[: self.first] = 0.0
+        return diagonal
+
+    def equation_covariance(self, parameters: FloatArray, target: int) -> FloatArray:
+        """Covariance of the noise in the normal equations, ``n - N parameters``.
+
+        With one draw per pair of mirrored entries of variance ``V_ij``:
+        ``diag(v_i + sum_j V_ij b_j^2)`` plus ``V_ij b_i b_j`` off the diagonal.
+        """
+        outer = self.gram_variance * np.multiply.outer(parameters, parameters)
+        np.fill_diagonal(outer, self.cross_variance[:, target] + self.gram_variance @ parameters**2)
+        return outer
+
+    def noise_radius(self) -> float:
+        """The spectral radius that the noise of the penalised block has, up to its fluctuation.
+
+        A symmetric p by p matrix with off-diagonal variance V has it near ``2 sqrt(p V)``.
+        """
+        block = self.gram_variance[self.first :, self.first :]
+        size = block.shape[0]
+        if size < 2:
+            return math.sqrt(float(block[0, 0])) if size else 0.0
+        return 2.0 * math.sqrt(float(block.sum() - np.trace(block)) / (size - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuadraticSolution:
+    """What the solver makes of it.
+
+    Attributes:
+        parameters: ``(p, k)`` the estimate.
+        curvature: ``(p, p)`` the repaired matrix, the penalty included.
+        shrinkage: per target, the mean factor between the plain solution (1) and zero (0).
+        matrix_shrinkage: the factors kept of the matrix's diagonal and off-diagonal deviation.
+        raised: how many eigenvalues the repair raised.
+        active: per target, whether the ball's constraint holds with equality.
+        noise_excess: per target, the expected noise part of the excess of the whole sum, before
+            shrinkage: the trace of ``curvature^{-1} Cov(noise in the normal equations)``.
+    """
+
+    parameters: FloatArray
+    curvature: FloatArray
+    shrinkage: FloatArray
+    matrix_shrinkage: tuple[float, float]
+    raised: int
+    active: tuple[bool, ...]
+    noise_excess: FloatArray
+
+
+def stein_factor(square_norm: float, dimension: int, variance: float) -> float:
+    """The positive-part James-Stein factor for ``dimension`` values of equal noise variance.
+
+    It lowers the expected squared error whatever the truth is, for three values or more; for
+    fewer it is 1.
+    """
+    if dimension < 3 or variance == 0.0:
+        return 1.0
+    excess = (dimension - 2) * variance
+    return 0.0 if square_norm <= excess else 1.0 - excess / square_norm
+
+
+def shrink_to_isotropic(
+    block: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, tuple[float, float]]:
+    """Stein shrinkage of a symmetric matrix towards a multiple of the identity.
+
+    Diagonal deviations from the mean and off-diagonal entries are two groups of equal noise
+    variance and independent noise, each shrunk by its own factor.
+    """
+    size = block.shape[0]
+    if size < 2:
+        return block, (1.0, 1.0)
+    mean = float(np.trace(block)) / size
+    diagonal = np.diagonal(block) - mean
+    upper = np.triu_indices(size, 1)
+    kept_diagonal = stein_factor(float(diagonal @ diagonal), size - 1, float(variance[0, 0]))
+    kept_off = stein_factor(float(np.sum(block[upper] ** 2)), len(upper[0]), float(variance[0, 1]))
+    shrunk = kept_off * block
+    np.fill_diagonal(shrunk, mean + kept_diagonal * diagonal)
+    return shrunk, (kept_diagonal, kept_off)
+
+
+def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> QuadraticSolution:
+    """The noise-aware minimiser; see ``quadratic.proof.md`` for its derivation and bound.
+
+    Args:
+        problem: the noisy moments and their variances.
+        shrink: whether to shrink; without it the result is the repaired problem's exact minimiser.
+    """
+    first = problem.first
+    gram = 0.5 * (problem.gram + problem.gram.T)
+    # Row operations that profile the constant out: rows - mean * row of the constant.
+    profile = np.eye(gram.shape[0])[first:]
+    if problem.constant:
+        count = max(float(gram[0, 0]), 1.0, math.sqrt(float(problem.gram_variance[0, 0])))
+        mean = gram[1:, 0] / count
+        profile[:, 0] = -mean
+        centred = gram[1:, 1:] - np.multiply.outer(mean, mean) * count
+    else:
+        count, mean, centred = 1.0, np.zeros(0), gram
+    kept = (1.0, 1.0)
+    if shrink:
+        # Centring adds noise that is not counted here: it can only shrink too little.
+        centred, kept = shrink_to_isotropic(centred, problem.gram_variance[first:, first:])
+    eigenvalues, basis = np.linalg.eigh(centred)
+    floor = problem.noise_radius() * max(kept)
+    curved = np.maximum(np.maximum(eigenvalues, 0.0) + problem.penalty, floor)
+    raised = int(np.count_nonzero(curved > eigenvalues + problem.penalty + 1e-9 * floor))
+    curvature = (basis * curved) @ basis.T
+    # Without noise and penalty a direction nobody has is left at 0: the solution of least norm.
+    present = curved > 1e-14 * curved.max(initial=0.0)
+    curved, basis = curved[present], basis[:, present]
+    rotation = basis.T @ profile
+
+    columns: list[FloatArray] = []
+    factors: list[float] = []
+    active: list[bool] = []
+    excess: list[float] = []
+    for target in range(problem.cross.shape[1]):
+        cross = problem.cross[:, target]
+        seen = rotation @ cross
+        rotated, bound = np.zeros_like(seen), False
+        level = _level(problem, cross, count)
+        parameters = _complete(basis @ rotated, level, mean)
+        noise = _rotated_noise(problem, rotation, parameters, target)
+        for _ in range(_ROUNDS if shrink else 1):
+            stiffness = _posterior_stiffness(curved, seen, noise) if shrink else curved
+            rotated, bound = _minimise(stiffness, seen, problem.radius)
+            parameters = _complete(basis @ rotated, level, mean)
+            noise = _rotated_noise(problem, rotation, parameters, target)
+        plain = seen / curved
+        moving = plain != 0.0
+        columns.append(parameters)
+        factors.append(float(np.mean(rotated[moving] / plain[moving])) if moving.any() else 1.0)
+        active.append(bound)
+        excess.append(float(np.sum(noise / curved)))
+    full = curvature
+    if problem.constant:
+        head = count * np.concatenate(([1.0], mean))
+        full = np.empty((first + curvature.shape[0],) * 2)
+        full[0, :] = head
+        full[:, 0] = head
+        full[1:, 1:] = curvature + np.multiply.outer(mean, mean) * count
+    return QuadraticSolution(
+        parameters=np.column_stack(columns),
+        curvature=full,
+        shrinkage=np.array(factors),
+        matrix_shrinkage=kept,
+        raised=raised,
+        active=tuple(active),
+        noise_excess=np.array(excess),
+    )
+
+
+def _level(problem: NoisyQuadratic, cross: FloatArray, count: float) -> float | None:
+    """The mean target, which the constant has to meet at the mean features."""
+    if not problem.constant:
+        return None
+    bound = math.inf if problem.target_bound is None else problem.target_bound
+    return max(-bound, min(bound, float(cross[0]) / count))
+
+
+def _complete(slopes: FloatArray, level: float | None, mean: FloatArray) -> FloatArray:
+    """All parameters: the constant, where there is one, solves its own normal equation."""
+    if level is None:
+        return slopes
+    return np.concatenate(([level - mean @ slopes], slopes))
+
+
+def _rotated_noise(
+    problem: NoisyQuadratic, rotation: FloatArray, parameters: FloatArray, target: int
+) -> FloatArray:
+    """Noise variance of each rotated normal equation at the given parameters."""
+    covariance = problem.equation_covariance(parameters, target)
+    return np.sum((rotation @ covariance) * rotation, axis=1)
+
+
+def _posterior_stiffness(
+    curved: FloatArray, seen: FloatArray, noise: FloatArray
+) -> FloatArray | None:
+    """Stiffness ``l + v / (l t^2)`` at the likeliest scale t; None where t = 0 is likeliest.
+
+    Under ``theta_j ~ N(0, t^2)`` the rotated cross moment ``z_j`` is ``N(0, l^2 t^2 + v_j)``, and
+    the posterior mean of ``theta_j`` is ``z_j / (l_j + v_j / (l_j t^2))``.
+    """
+    largest = float(np.abs(seen / curved).max(initial=0.0))
+    if not np.any(noise > 0.0) or largest == 0.0:
+        return curved
+    spread = np.maximum(noise, np.finfo(np.float64).tiny)
+    scales = largest * np.geomspace(_SMALLEST, 4.0, _SCALES)
+    marginal = np.multiply.outer(scales**2, curved**2) + spread
+    cost = np.sum(np.log(marginal) + seen**2 / marginal, axis=1)
+    best = int(np.argmin(cost))
+    if cost[best] >= float(np.sum(np.log(spread) + seen**2 / spread)):
+        return None
+    return curved + noise / (curved * scales[best] ** 2)
+
+
+def _minimise(
+    stiffness: FloatArray | None, seen: FloatArray, radius: float | None
+) -> tuple[FloatArray, bool]:
+    """Minimiser of ``sum h_j t_j^2 / 2 - z_j t_j`` over the ball, and whether it is on the sphere.
+
+    The constrained minimiser is ``z / (h + m)`` with the multiplier ``m >= 0`` at which its norm
+    is the radius: the secular equation, decreasing in ``m``.
+    """
+    if stiffness is None:
+        return np.zeros_like(seen), False
+    free = seen / stiffness
+    if radius is None or float(np.linalg.norm(free)) <= radius:
+        return free, False
+
+    def surplus(multiplier: float) -> float:
+        return float(np.linalg.norm(seen / (stiffness + multiplier))) - radius
+
+    upper = float(np.linalg.norm(seen)) / radius
+    multiplier = brentq(surplus, 0.0, upper, xtol=1e-15 * upper, rtol=1e-12)
+    inside = seen / (stiffness + multiplier)
+    return inside * min(1.0, radius / float(np.linalg.norm(inside))), True
