@@ -151,29 +151,34 @@ def check_factorisation(
 
 
 def check_expiry(
-    strategy: Strategy, ticks: int, *, window: int, order: int = 2, attained: float = 1.0 - 1e-9
+    strategy: Strategy,
+    ticks: int,
+    participation: Participation,
+    *,
+    window: int,
+    order: int = 2,
+    attained: float = 1.0 - 1e-9,
 ) -> float:
     """A record is protected until it is ``window`` ticks old, whatever was released by then.
 
-    Up to every tick, no exact sum holds a live record, and a live record's shift of all noisy
-    nodes handed out so far stays within the claim.
+    Up to every tick, no exact sum holds a live record, and the shift of all noisy nodes handed
+    out so far by one unit's live records stays within the claim.
 
     Returns:
         The share of the claim that the search reached.
     """
     matrices = explicit(strategy, ticks)
-    claim = strategy.sensitivity(Participation(), order=order)
+    claim = strategy.sensitivity(participation, order=order)
     noisy = matrices.weights > 0
     worst = 0.0
     for tick in range(1, ticks + 1):
         seen = matrices.handed <= tick
-        live = np.arange(max(tick - window, 0), tick)
-        exact = matrices.code[seen & ~noisy][:, live]
+        live = slice(max(tick - window, 0), tick)
+        exact = matrices.code[seen & ~noisy, live]
         assert not exact.any(), f"{strategy.name}: a live record is exact at tick {tick}"
-        chosen = seen & noisy
-        code = np.abs(matrices.code[chosen][:, live] / matrices.weights[chosen, None])
-        worst = max(worst, float(np.linalg.norm(code, ord=order, axis=0).max()))
-    assert worst <= claim * (1 + 1e-9), f"{strategy.name}: a live record shifts {worst} > {claim}"
+        code = matrices.scaled_code[seen[noisy], live]
+        worst = max(worst, worst_shift(code, participation, order=order))
+    assert worst <= claim * (1 + 1e-9), f"{strategy.name}: live records shift {worst} > {claim}"
     assert worst >= claim * attained, f"{strategy.name}: {claim} is loose: found {worst}"
     return worst / claim
 
@@ -229,17 +234,17 @@ def check_resume(strategy: Strategy, increments: IntArray, *, node_exponent: int
     assert play(interrupt=False) == play(interrupt=True), f"{strategy.name}: resume differs"
 
 
-def worst_shift(matrices: ExplicitStrategy, participation: Participation, *, order: int) -> float:
+def worst_shift(code: FloatArray, participation: Participation, *, order: int) -> float:
     """The largest shift over every multiset of a unit's ticks, by exhaustion.
 
+    ``code`` has a row for every noisy node, over its weight, and a column for every tick.
     Shifts of equal or opposite direction are tried: the exact worst case where the columns'
     inner products are non-negative, a lower bound otherwise.
     """
-    code = matrices.scaled_code
     signs = (1.0,) if np.all(code.T @ code >= 0) else (1.0, -1.0)
     worst = 0.0
     for size in range(1, participation.cap + 1):
-        for chosen in combinations_with_replacement(range(matrices.ticks), size):
+        for chosen in combinations_with_replacement(range(code.shape[1]), size):
             if np.bincount(chosen).max() > participation.per_tick:
                 continue
             for sign in product(signs, repeat=size - 1):
@@ -269,7 +274,7 @@ def check_sensitivity(
     Returns:
         The share reached.
     """
-    worst = worst_shift(explicit(strategy, ticks), participation, order=order)
+    worst = worst_shift(explicit(strategy, ticks).scaled_code, participation, order=order)
     claim = strategy.sensitivity(participation, order=order)
     assert worst <= claim * (1 + 1e-9), (
         f"{strategy.name}: a unit with {participation} shifts the code by {worst} > {claim}"

@@ -45,7 +45,8 @@ class WindowTree:
     """A running sum whose records expire after ``window`` ticks; no horizon.
 
     Only nodes of at most ``window`` ticks can lie within a window, so a record touches at most
-    ``floor(log2 window) + 1`` nodes, for any window and not only for powers of two.
+    ``floor(log2 window) + 1`` nodes, for any window and not only for powers of two. Covers are
+    smallest for powers of two: at most as many nodes (11 for 1024 ticks, but 15 for 1000).
 
     Attributes:
         window: W: for how many ticks a record is protected, its own included.
