@@ -1,0 +1,325 @@
+"""ContinualSum: calibration, lattice, measurements, state."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dpstream.domain.lattice import ExactVector
+from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
+from dpstream.mechanisms.continual.dyadic import DyadicEncoder
+from dpstream.mechanisms.continual.honaker import HonakerTree
+from dpstream.mechanisms.continual.hybrid import Hybrid
+from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.strategy import Node, Participation, Promise, Strategy
+from dpstream.mechanisms.continual.sum import (
+    LARGEST_ROUNDING,
+    LARGEST_SCALE_BITS,
+    RESOLUTION_BITS,
+    ContinualSum,
+)
+from dpstream.mechanisms.continual.tree import BinaryTree
+from dpstream.mechanisms.continual.window_tree import WindowTree
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.bounds import curve_of
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.calibrate import gaussian_mu
+from dpstream.privacy.event import GaussianEvent, PureEvent, ZeroConcentratedEvent
+
+RECORD = Participation()
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+PURE = Budget(epsilon=1.0, delta=0.0)
+STRATEGIES: list[Strategy] = [BinaryTree(40), HonakerTree(40), Hybrid(), WindowTree(7)]
+KINDS = list(NoiseKind)
+
+
+def continual_sum(strategy: Strategy, kind: NoiseKind = NoiseKind.GAUSSIAN, **changes):
+    parameters = {
+        "strategy": strategy,
+        "dimension": 6,
+        "increment_exponent": -40,
+        "increment_bound": 1.0,
+        "record_shift": 1.0,
+        "participation": RECORD,
+        "kind": kind,
+        "strength": 1.0,
+    }
+    return ContinualSum(**(parameters | changes))
+
+
+def increment(tick: int, dimension: int = 6) -> ExactVector:
+    steps = np.arange(dimension, dtype=np.int64) * 123_456_789_012 + tick * 7_777_777_777
+    return ExactVector.from_integers(steps % (1 << 40), -40)
+
+
+def play(mechanism: ContinualSum, noise: Noise, ticks: Sequence[int], last: int):
+    state = mechanism.init()
+    history = []
+    for tick in range(1, last + 1):
+        mechanism.absorb(state, increment(tick, mechanism.dimension))
+        if tick in ticks:
+            history.append((tick, *mechanism.release(state, noise)))
+    return history
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_noise_spends_the_budget_and_the_lattice_hardly_any(strategy: Strategy) -> None:
+    mechanism = ContinualSum.calibrated(
+        strategy,
+        budget=BUDGET,
+        kind=NoiseKind.GAUSSIAN,
+        dimension=500,
+        increment_exponent=-40,
+        increment_bound=1.0,
+        record_shift=2.0,
+        participation=RECORD,
+    )
+    event = mechanism.event()
+    assert isinstance(event, GaussianEvent)
+    assert event.mu == gaussian_mu(BUDGET)
+    assert curve_of(event).epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+    exact = 2.0 * strategy.sensitivity(RECORD, order=2)
+    total = mechanism.sensitivity(mechanism.node_exponent)
+    assert exact < total <= exact * (1 + LARGEST_ROUNDING)
+    assert total / mechanism.sigma <= event.mu
+    assert total / mechanism.sigma == pytest.approx(event.mu, rel=1e-9)
+    steps = mechanism.sigma * 2.0**-mechanism.node_exponent
+    assert 2.0**RESOLUTION_BITS <= steps < 2.0**LARGEST_SCALE_BITS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_accounted_in_its_own_measure(kind: NoiseKind) -> None:
+    budget = PURE if kind is NoiseKind.SPHERICAL_LAPLACE else BUDGET
+    mechanism = ContinualSum.calibrated(
+        BinaryTree(100),
+        budget=budget,
+        kind=kind,
+        dimension=6,
+        increment_exponent=0,
+        increment_bound=1.0,
+        record_shift=1.0,
+        participation=RECORD,
+    )
+    # Increments are coarser than the nodes' lattice: there is nothing to round.
+    event = mechanism.event()
+    if kind is NoiseKind.GAUSSIAN:
+        assert isinstance(event, GaussianEvent)
+        assert event.mu == pytest.approx(math.sqrt(7) / mechanism.sigma, rel=1e-9)
+    elif kind is NoiseKind.EXACT:
+        assert isinstance(event, ZeroConcentratedEvent)
+        assert event.rho == pytest.approx(7 / mechanism.sigma**2 / 2, rel=1e-9)
+    else:
+        assert isinstance(event, PureEvent)
+        assert event.epsilon == pytest.approx(7 / mechanism.sigma, rel=1e-9)
+    epsilon = curve_of(event).epsilon(budget.delta)
+    assert epsilon <= 1.0
+    assert epsilon == pytest.approx(1.0, rel=1e-5)
+
+
+def test_white_box_shift_of_a_rounded_sum_is_within_the_claim_and_near_it() -> None:
+    # Two streams that differ in one record of norm 1, just across rounding boundaries.
+    mechanism = continual_sum(BinaryTree(16), dimension=3, strength=0.5)
+    step = mechanism.node_exponent + 40
+    assert step > 0
+    half = 1 << (step - 1)
+    base = np.array([half - 1, half - 1, half - 1], np.int64)
+    record = np.floor(np.array([0.6, 0.8, 0.0]) * 2.0**40).astype(np.int64)
+    record += np.array([1, 1, 1])
+    shifts = []
+    for first in (base, base + record):
+        encoder = mechanism.init().encoder
+        nodes: dict[tuple[int, ...], np.ndarray] = {}
+        for tick in range(1, 17):
+            value = first if tick == 1 else np.zeros(3, np.int64)
+            encoder.absorb(ExactVector.from_integers(value, -40))
+            nodes |= {node.address: node.value for node in encoder.nodes()}
+        shifts.append(nodes)
+    squared = sum(
+        float(np.sum((shifts[0][address] - shifts[1][address]).astype(float) ** 2))
+        for address in shifts[0]
+    )
+    measured = math.sqrt(squared) * 2.0**mechanism.node_exponent / mechanism.sigma
+    assert 0.999 * mechanism.strength < measured <= mechanism.strength
+
+
+@pytest.mark.parametrize("kind", [NoiseKind.GAUSSIAN, NoiseKind.EXACT])
+def test_scales_divide_the_noise_and_enter_the_lattice(kind: NoiseKind) -> None:
+    plain = continual_sum(BinaryTree(40), kind)
+    scaled = continual_sum(BinaryTree(40), kind, scales=(1.0, 1.0, 2.0, 2.0, 100.0, 0.5))
+    assert scaled.node_exponent <= plain.node_exponent - 6
+    np.testing.assert_allclose(
+        scaled.variance(7) * np.array([1, 1, 4, 4, 1e4, 0.25]),
+        plain.variance(7),
+        rtol=1e-3,
+    )
+    measured = play(scaled, Noise.insecure(1), [40], 40)
+    assert measured[0][2].shape == (6,)
+
+
+def test_equal_scales_are_one_scale() -> None:
+    plain = continual_sum(BinaryTree(40))
+    scaled = continual_sum(BinaryTree(40), scales=(4.0,) * 6, record_shift=4.0)
+    np.testing.assert_allclose(scaled.variance(7), plain.variance(7), rtol=1e-3)
+    assert [m.address for _, ms, _ in play(scaled, Noise.insecure(1), [5], 5) for m in ms]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_estimates_follow_the_sum_and_the_claimed_variance(
+    strategy: Strategy, kind: NoiseKind
+) -> None:
+    if strategy.name == "hybrid" and kind.order == 1:
+        with pytest.raises(ConfigurationError, match="order 1"):
+            continual_sum(strategy, kind)
+        return
+    mechanism = continual_sum(strategy, kind, strength=1e5, address=(3,))
+    exact = np.zeros(6)
+    for tick, measurements, estimate in play(mechanism, Noise.insecure(7), range(1, 41), 40):
+        exact += increment(tick).to_float()
+        # 240 standard normals (or heavier, spherical ones) stay within 10 deviations.
+        assert np.all(np.abs(estimate - exact) <= 10 * np.sqrt(mechanism.variance(tick)))
+        assert all(measurement.address[0] == 3 for measurement in measurements)
+        np.testing.assert_array_equal(mechanism.covariance(tick, tick), mechanism.variance(tick))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_replay_measures_the_same_and_any_schedule_the_same_nodes(strategy: Strategy) -> None:
+    mechanism = continual_sum(strategy)
+    noise = Noise.insecure(3)
+    full = play(mechanism, noise, range(1, 41), 40)
+    again = play(mechanism, noise, range(1, 41), 40)
+    lazy = play(mechanism, noise, [3, 17, 40], 40)
+    estimates = {tick: estimate for tick, _, estimate in full}
+    for tick, _, estimate in [*again, *lazy]:
+        np.testing.assert_array_equal(estimate, estimates[tick])
+    addresses = [m.address for _, measurements, _ in full for m in measurements]
+    assert len(set(addresses)) == len(addresses)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
+def test_snapshot_and_resume_continue_to_the_bit(strategy: Strategy) -> None:
+    mechanism = continual_sum(strategy, scales=(1.0, 1.0, 1.0, 3.0, 3.0, 3.0))
+    noise = Noise.insecure(4)
+    expected = {tick: (m, e) for tick, m, e in play(mechanism, noise, range(2, 41, 2), 40)}
+    state = mechanism.init()
+    for tick in range(1, 41):
+        mechanism.absorb(state, increment(tick))
+        state = mechanism.restore(mechanism.snapshot(state))
+        if tick % 2 == 0:
+            measurements, estimate = mechanism.release(state, noise)
+            for ours, theirs in zip(measurements, expected[tick][0], strict=True):
+                assert ours.address == theirs.address
+                np.testing.assert_array_equal(ours.value, theirs.value)
+            np.testing.assert_array_equal(estimate, expected[tick][1])
+            state = mechanism.restore(mechanism.snapshot(state))
+            # Nothing is measured twice.
+            repeated, same = mechanism.release(state, noise)
+            assert repeated == []
+            np.testing.assert_array_equal(same, estimate)
+
+
+def test_before_the_first_tick_the_sum_is_zero_and_costs_nothing() -> None:
+    mechanism = continual_sum(BinaryTree(3))
+    measurements, estimate = mechanism.release(mechanism.init(), Noise.insecure(0))
+    assert measurements == []
+    np.testing.assert_array_equal(estimate, np.zeros(6))
+
+
+def test_past_the_horizon_it_stops() -> None:
+    mechanism = continual_sum(HonakerTree(3))
+    assert mechanism.horizon == 3
+    state = mechanism.init()
+    for tick in (1, 2, 3):
+        mechanism.absorb(state, increment(tick))
+    with pytest.raises(HorizonReached, match="3 ticks"):
+        mechanism.absorb(state, increment(4))
+    assert state.tick == 3
+
+
+def test_a_sum_without_horizon_stops_before_its_integers_overflow() -> None:
+    bound = 2.0**30
+    for strategy in (Hybrid(), WindowTree(4)):
+        mechanism = continual_sum(strategy, increment_bound=bound)
+        last = mechanism.horizon
+        assert last is not None
+        assert last == int(2.0 ** (61 + mechanism.node_exponent) / bound)
+        assert continual_sum(strategy, increment_bound=math.inf).horizon is None
+
+    @dataclass(frozen=True)
+    class Bounded(Hybrid):
+        @property
+        def horizon(self) -> int:
+            return 5
+
+    assert continual_sum(Bounded()).horizon == 5
+    assert continual_sum(Bounded(), increment_bound=2.0**62).horizon == 0
+
+
+def test_what_it_is_can_be_written_down() -> None:
+    mechanism = continual_sum(BinaryTree(9), scales=(1.0, 2.0, 1.0, 1.0, 1.0, 1.0), address=(1,))
+    description = json.loads(json.dumps(mechanism.describe()))
+    assert description["strategy"] == {"name": "binary_tree", "ticks": 9}
+    assert description["noise"] == "gaussian"
+    assert description["sigma"] == mechanism.sigma
+    unbounded = replace(mechanism, scales=None, increment_bound=math.inf)
+    assert unbounded.describe()["increment_bound"] is None
+    assert unbounded.describe()["scales"] is None
+    assert mechanism.promise is Promise.FOREVER
+    assert mechanism.memory(7) == 3
+
+
+@dataclass(frozen=True)
+class Leaky(BinaryTree):
+    """A strategy that hands out an exact sum in spite of its promise."""
+
+    def encoder(self, dimension: int, *, increment_exponent: int, node_exponent: int):
+        class LeakyEncoder(DyadicEncoder):
+            def nodes(self):
+                return [replace(node, weight=0.0) for node in super().nodes()]
+
+        return LeakyEncoder(self, dimension, increment_exponent, node_exponent)
+
+
+def test_an_exact_sum_under_a_lifelong_promise_is_refused() -> None:
+    mechanism = continual_sum(Leaky(4))
+    state = mechanism.init()
+    mechanism.absorb(state, increment(1))
+    assert isinstance(state.encoder.nodes()[0], Node)
+    mechanism.absorb(state, increment(2))
+    with pytest.raises(NotPrivate, match="exact sum"):
+        mechanism.release(state, Noise.insecure(0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dimension": 0}, "dimension is 0"),
+        ({"increment_bound": 0.0}, "increment_bound is 0"),
+        ({"record_shift": math.inf}, "record_shift is inf"),
+        ({"strength": math.nan}, "strength is nan"),
+        ({"scales": (1.0,)}, "1 scales for 6"),
+        ({"scales": (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)}, "every scale"),
+        ({"kind": NoiseKind.SPHERICAL_LAPLACE, "scales": (1.0,) * 5 + (2.0,)}, "one scale"),
+        ({"scales": (1.0,) * 5 + (1e-9,)}, "no lattice suits"),
+        ({"increment_bound": 2.0**60}, "beyond 61 bits"),
+    ],
+)
+def test_impossible_declarations_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        continual_sum(BinaryTree(40), **changes)
+
+
+@dataclass(frozen=True)
+class Coarse(BinaryTree):
+    """A strategy whose floats err far too much for any lattice."""
+
+    def node_error(self, **_: object) -> float:
+        return 1.0
+
+
+def test_a_strategy_too_coarse_for_any_lattice_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no lattice suits"):
+        continual_sum(Coarse(4))
