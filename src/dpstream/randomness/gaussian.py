@@ -25,11 +25,11 @@ LARGEST_SCALE: Final = 2.0**40
 TAIL_CUT: Final = 4.5
 """Normals beyond it (7 in a million) are always refined: 63 bits are too few for them."""
 
-ERROR_BOUND: Final = 2.0**-44
+ERROR_BOUND: Final = 2.0**-43
 """Certified bound of the float64 normal's distance from the ideal one, up to ``TAIL_CUT``.
 
-More than 16 times the sum of its parts: the quantile function's error (2^-49.3 at worst,
-measured), the uniform number's further bits (2^-49.0), its rounding to float64 (2^-51.6) and
+More than 32 times the sum of its parts: the quantile function's error (2^-49.3 at worst,
+measured), the uniform number's further bits (2^-49.1), its rounding to float64 (2^-51.6) and
 that of the product with the scale (2^-50.8).
 """
 

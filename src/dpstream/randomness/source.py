@@ -142,10 +142,9 @@ class NoiseSource:
         The same value gives the same digest in any memory layout and on any machine. Without
         the key it tells nothing of the value.
         """
-        canonical = np.ascontiguousarray(value)
-        little = canonical.astype(canonical.dtype.newbyteorder("<"), copy=False)
-        header = encode((little.dtype.str, exponent, canonical.ndim, *canonical.shape))
-        return self._derive(b"dpstream.bind", header, little.tobytes())
+        little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+        header = encode((little.dtype.str, exponent, little.ndim, *little.shape))
+        return self._derive(b"dpstream.bind", header, little.tobytes(order="C"))
 
     def stream(
         self, address: Iterable[Part], digest: bytes, *, purpose: Iterable[Part] = ()

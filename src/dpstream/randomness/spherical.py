@@ -117,7 +117,7 @@ class _Vector(NamedTuple):
 
 def _refined(
     stream: KeyStream, waits: WordArray, words: WordArray, scale: float, undecided: IntArray
-) -> list[int]:
+) -> IntArray:
     """The undecided coordinates' nearest integers, from as many bits as they need."""
 
     def attempt(more: int) -> list[int] | None:
@@ -127,8 +127,9 @@ def _refined(
         nearest = [vector.nearest(index, scale) for index in undecided.tolist()]
         return None if None in nearest else [found for found in nearest if found is not None]
 
-    sizes = np.array(refinement.decide(attempt), np.int64)
-    return (sizes * gaussian.signs(words[undecided])).tolist()
+    # Lengths are lower normals turned around.
+    lower = -np.array(refinement.decide(attempt), np.int64)
+    return lower * gaussian.signs(words[undecided])
 
 
 def _enclosed(stream: KeyStream, waits: WordArray, words: WordArray, more: int) -> _Vector | None:
