@@ -59,14 +59,13 @@ class Records:
     """Raw numbers of consecutive records, NaN where missing. Secret.
 
     Attributes:
-        features: ``(n, d)``, categories as indicators.
-        targets: ``(n, k)``, labels as -1, 0, 1.
+        values: ``(n, d + k)``: features with categories as indicators, then targets with
+            labels as -1, 0, 1.
         units: opaque identifiers, or None.
         times: the public clock, or None.
     """
 
-    features: FloatArray
-    targets: FloatArray
+    values: FloatArray
     units: UnitArray | None = None
     times: FloatArray | None = None
 
@@ -100,10 +99,16 @@ def read_records(
     raw = chunk.data if chunk else data
     apart = targets is not None
     extra = [name for name in (unit_column, time_column) if name is not None]
-    if isinstance(raw, np.ndarray) and schema.plain and raw.dtype.kind in "fiub" and not extra:
-        matrix = _matrix(schema, raw, apart)
-        if matrix is not None:
-            return matrix
+    if (
+        isinstance(raw, np.ndarray)
+        and raw.dtype.kind in "fiub"
+        and schema.plain
+        and not apart
+        and not extra
+    ):
+        _check_width(schema, raw, apart)
+        matrix: FloatArray = raw.astype(np.float64, copy=False)
+        return Records(matrix)
     table = _table(schema, raw, apart, extra, chunk)
     if apart:
         table = _join(schema, table, targets)
@@ -119,18 +124,16 @@ def read_records(
     def cells(name: str) -> tuple[Cells, Place]:
         return table.columns[name], Place(name, origin, lines, offset)
 
-    features = _stack(
-        [_feature(column, *cells(column.name), schema.intercept) for column in schema.columns],
-        table.length,
-    )
-    encoded = _stack([_target(item, *cells(item.name)) for item in schema.targets], table.length)
+    features = [_feature(item, *cells(item.name), schema.intercept) for item in schema.columns]
+    encoded = [_target(item, *cells(item.name)) for item in schema.targets]
+    values = _stack([*features, *encoded], table.length)
     units = times = None
     if unit_column is not None and unit_hash is not None:
         units, absent_units = unit_cells(table.columns[unit_column], unit_hash)
-        features[absent_units] = np.nan
+        values[absent_units] = np.nan
     if time_column is not None:
         times = clock_cells(*cells(time_column))
-    return Records(features, encoded, units, times)
+    return Records(values, units, times)
 
 
 # --- encoding ----------------------------------------------------------------------------------
@@ -158,7 +161,7 @@ def _target(target: Target, cells: Cells, place: Place) -> FloatArray:
         case LabelTarget(labels=labels):
             codes = level_codes(cells, labels)
             if target.width == 1:
-                encoded = (2.0 * codes - 1.0)[:, None]
+                encoded = (2 * codes - 1).astype(np.float64)[:, None]
             else:
                 encoded = (codes[:, None] == np.arange(len(labels))).astype(np.float64)
             encoded[(codes < 0) | (codes == len(labels))] = np.nan
@@ -176,16 +179,6 @@ def _stack(parts: Sequence[FloatArray], length: int) -> FloatArray:
 
 
 # --- forms of data -----------------------------------------------------------------------------
-
-
-def _matrix(schema: Schema, raw: np.ndarray[Any, Any], apart: bool) -> Records | None:
-    """A numeric matrix as it is; None if the targets come apart."""
-    if apart:
-        return None
-    _check_width(schema, raw, False)
-    border = len(schema.columns)
-    values = raw.astype(np.float64, copy=False)
-    return Records(values[:, :border], values[:, border:])
 
 
 def _check_width(schema: Schema, raw: np.ndarray[Any, Any], apart: bool) -> None:

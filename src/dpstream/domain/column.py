@@ -76,6 +76,8 @@ class Numeric:
             )
         if self.lower is not None and self.upper is not None:
             check_interval(self.name, self.lower, self.upper)
+            object.__setattr__(self, "lower", float(self.lower))
+            object.__setattr__(self, "upper", float(self.upper))
 
     def to_json(self) -> dict[str, Any]:
         """Its public description."""

@@ -238,10 +238,10 @@ class Domain:
         intervals: list[tuple[float, float] | None] = []
         for column in self.columns:
             match column:
-                case Numeric(lower=None) | Numeric(upper=None):
-                    intervals.append(None)
-                case Numeric(lower=lower, upper=upper):
+                case Numeric(lower=float() as lower, upper=float() as upper):
                     intervals.append((lower, upper))
+                case Numeric():
+                    intervals.append(None)
                 case Boolean():
                     intervals.append((0.0, 1.0))
                 case Categorical():
@@ -262,6 +262,10 @@ class Domain:
         return _affine_map(
             intervals, self.intercept, 1.0 if labelled else sqrt(max(1, len(intervals)))
         )
+
+    @cached_property
+    def _record_map(self) -> AffineMap:
+        return self.feature_map.beside(self.target_map)
 
     # --- data --------------------------------------------------------------------------------
 
@@ -304,7 +308,7 @@ class Domain:
             unit_hash=unit_hash,
             time_column=time_column,
         )
-        rows = quantise(records.features, self.feature_map, records.targets, self.target_map)
+        rows = quantise(records.values, self._record_map, self.dimension)
         return Batch(rows, self.dimension, records.units, records.times)
 
     def features(self, data: Any) -> FloatArray:
@@ -315,7 +319,7 @@ class Domain:
         value has NaN.
         """
         records = read_records(Schema(self.columns, (), self.intercept), data, None)
-        return self.feature_map.apply(records.features)
+        return self.feature_map.apply(records.values)
 
     # --- the user's units --------------------------------------------------------------------
 

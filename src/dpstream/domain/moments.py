@@ -54,7 +54,7 @@ class MomentAccumulator:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self._exact = ExactVector.zeros(packed_size(width), MOMENT_EXPONENT)
+        self._exact: ExactVector | None = None
         # Fortran order: BLAS writes its lower triangle, which C order reads as the upper one.
         self._block = np.zeros((width, width), order="F")
         self._block_rows = 0
@@ -91,13 +91,16 @@ class MomentAccumulator:
         """The packed sum, in units of ``2**-40``; the accumulator is empty afterwards."""
         self._flush()
         taken = self._exact
-        self._exact = ExactVector.zeros(taken.dimension, MOMENT_EXPONENT)
+        self._exact = None
+        if taken is None:
+            return ExactVector.zeros(packed_size(self.width), MOMENT_EXPONENT)
         return taken
 
     def snapshot(self) -> dict[str, FloatArray | IntArray]:
         """The whole state as arrays; ``restore`` continues to the bit."""
-        self._flush()
-        return {"high": self._exact.high.copy(), "low": self._exact.low.copy()}
+        exact = self.take()
+        self._exact = exact
+        return {"high": exact.high.copy(), "low": exact.low.copy()}
 
     @classmethod
     def restore(cls, width: int, arrays: Mapping[str, Any]) -> Self:
@@ -113,7 +116,11 @@ class MomentAccumulator:
             return
         # The transpose is C-ordered: ravel does not copy.
         np.take(self._block.T.ravel(), self._flat, out=self._packed)
-        self._exact.add_integers(self._packed.astype(np.int64))
+        integers = self._packed.astype(np.int64)
+        if self._exact is None:
+            self._exact = ExactVector.from_integers(integers, MOMENT_EXPONENT)
+        else:
+            self._exact.add_integers(integers)
         self._block_rows = 0
 
 

@@ -45,38 +45,40 @@ class AffineMap:
         """The scaled coordinates as floats, without norm clip or rounding; NaN stays NaN."""
         return (np.clip(values, self.lower, self.upper) - self.centre) * self.scale
 
+    def beside(self, other: "AffineMap") -> "AffineMap":
+        """The map of this part's coordinates followed by the other's."""
+        return AffineMap(
+            np.concatenate((self.lower, other.lower)),
+            np.concatenate((self.upper, other.upper)),
+            np.concatenate((self.centre, other.centre)),
+            np.concatenate((self.scale, other.scale)),
+        )
 
-def quantise(
-    features: FloatArray, feature_map: AffineMap, targets: FloatArray, target_map: AffineMap
-) -> FloatArray:
+
+def quantise(records: FloatArray, mapping: AffineMap, dimension: int) -> FloatArray:
     """The rows of a batch: ``(1, x, y)`` in grid units; a record that is not finite gives zeros.
 
     Guarantees, for every row and whatever the floats: coordinates are integers, and the
     integer norms of both parts are at most ``2**20``.
 
     Args:
-        features: ``(n, d)`` raw numbers; NaN where missing.
-        feature_map: the public map of the x part, of width d.
-        targets: ``(n, k)`` raw numbers; NaN where missing.
-        target_map: the public map of the y part, of width k.
+        records: ``(n, d + k)`` raw numbers, x before y; NaN where missing.
+        mapping: the public map of all of them.
+        dimension: d, where y begins.
     """
     from dpstream.domain.kernel import quantise_rows
 
-    count = features.shape[0]
-    if features.shape != (count, feature_map.width) or targets.shape != (count, target_map.width):
-        raise ValueError("features and targets must have the widths of their maps")
-    rows = np.empty((count, 1 + feature_map.width + target_map.width))
+    count = records.shape[0]
+    if records.shape != (count, mapping.width) or not 0 <= dimension <= mapping.width:
+        raise ValueError(f"records of shape {records.shape} do not fit a map of {mapping.width}")
+    rows = np.empty((count, 1 + mapping.width))
     quantise_rows(
-        np.ascontiguousarray(features, np.float64),
-        feature_map.lower,
-        feature_map.upper,
-        feature_map.centre,
-        feature_map.scale * GRID,
-        np.ascontiguousarray(targets, np.float64),
-        target_map.lower,
-        target_map.upper,
-        target_map.centre,
-        target_map.scale * GRID,
+        np.ascontiguousarray(records, np.float64),
+        mapping.lower,
+        mapping.upper,
+        mapping.centre,
+        mapping.scale * GRID,
+        dimension,
         rows,
     )
     return rows

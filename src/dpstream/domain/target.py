@@ -25,6 +25,8 @@ class IntervalTarget:
     def __post_init__(self) -> None:
         check_name(self.name, "target")
         check_interval(self.name, self.lower, self.upper)
+        object.__setattr__(self, "lower", float(self.lower))
+        object.__setattr__(self, "upper", float(self.upper))
 
     def to_json(self) -> dict[str, Any]:
         """Its public description."""
