@@ -46,10 +46,8 @@ class _Node:
         self.rank = -1
         self.branches: tuple[_Node, _Node] | None = None
 
-    def refresh(self) -> None:
-        if self.branches is not None:
-            left, right = self.branches
-            self.envelope = left.envelope.envelope(right.envelope).compose(self.paid)
+    def refresh(self, left: "_Node", right: "_Node") -> None:
+        self.envelope = left.envelope.envelope(right.envelope).compose(self.paid)
 
     def pay(self, curve: PrivacyCurve) -> None:
         self.paid = self.paid.compose(curve)
@@ -142,7 +140,7 @@ def disjoint(
 def _joined(left: _Node, right: _Node, cut: int, rank: int, paid: PrivacyCurve) -> _Node:
     node = _Node(paid)
     node.cut, node.rank, node.branches = cut, rank, (left, right)
-    node.refresh()
+    node.refresh(left, right)
     return node
 
 
@@ -185,7 +183,7 @@ def _pay(node: _Node, first: float, end: float, curve: PrivacyCurve) -> None:
         _pay(left, first, end if end < node.cut else math.inf, curve)
     if end > node.cut:
         _pay(right, first if first > node.cut else -math.inf, end, curve)
-    node.refresh()
+    node.refresh(left, right)
 
 
 def _envelope(node: _Node, first: float, end: float) -> PrivacyCurve:

@@ -16,13 +16,15 @@ Several theorems bound the delta of a mixture. All of them hold, so their minimu
   of range r, K'' <= r^2/4; so K(alpha) <= alpha (alpha - 1) r^2 / 8, and the divergence is
   K(alpha) / (alpha - 1). Bun and Steinke 2016 for pure, Cesar and Rogers 2021 for range);
 * parts without zCDP: the product of dominating pairs, see ``loss_distribution``. It is the
-  tighter one but for very small delta, where its rounding allowance shows.
+  smallest for most mixtures; Rényi divergences win for many exponential parts, whose pairs allow
+  for a different worst range at every epsilon, and for a delta near the rounding allowance.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 
@@ -34,6 +36,7 @@ from dpstream.privacy.renyi import renyi_delta
 
 # Additive amounts are integers in units of 2^-256, rounded up once, when a part is made.
 _UNIT_BITS = 256
+_SMALLEST_STEP = 2.0**-64  # smaller epsilons are rounded up to it
 _EPSILON_ACCURACY = 1e-12
 _LARGEST_EPSILON = 2.0**62
 # Each distinct step costs a Fourier transform; beyond this many the Rényi bound must do.
@@ -169,8 +172,6 @@ class PrivacyCurve:
         Raises:
             ConfigurationError: if ``epsilon`` is negative or NaN.
         """
-        if not epsilon >= 0.0:
-            raise ConfigurationError(f"epsilon is {epsilon!r}; delta is asked at epsilon >= 0")
         return min(1.0, _sum_up(min(self._bounds(epsilon)), _float_up(self.failure_mass)))
 
     def epsilon(self, delta: float) -> float:
@@ -198,8 +199,6 @@ class PrivacyCurve:
                 return math.inf
         while upper - lower > _EPSILON_ACCURACY * upper:
             middle = 0.5 * (lower + upper)
-            if not lower < middle < upper:
-                break
             if self.holds(middle, delta):
                 upper = middle
             else:
@@ -207,22 +206,28 @@ class PrivacyCurve:
         return upper
 
     def holds(self, epsilon: float, delta: float) -> bool:
-        """Whether (``epsilon``, ``delta``) is proved: ``delta(epsilon) <= delta``, cheaper."""
+        """Whether (``epsilon``, ``delta``) is proved: ``delta(epsilon) <= delta``, cheaper.
+
+        Raises:
+            ConfigurationError: if ``epsilon`` is negative or NaN.
+        """
         failure = _float_up(self.failure_mass)
-        return any(min(1.0, _sum_up(bound, failure)) <= delta for bound in self._bounds(epsilon))
+        bounds = self._bounds(epsilon)
+        if delta <= failure:
+            # Of the bounds only the sum of pure epsilons, which comes first, is ever 0.
+            bounds = islice(bounds, 1)
+        return any(min(1.0, _sum_up(bound, failure)) <= delta for bound in bounds)
 
     def _bounds(self, epsilon: float) -> Iterator[float]:
         """Proved bounds on delta without the failures, the cheapest first."""
+        if not epsilon >= 0.0:
+            raise ConfigurationError(f"epsilon is {epsilon!r}; it must be at least 0")
         steps = self.pure_steps + self.exponential_steps
         mu, rho = self.mu, self.rho
         left = epsilon - self.pure_epsilon
-        if left >= 0.0:
-            yield _unbounded_delta(mu, rho, left)
+        yield _unbounded_delta(mu, rho, left) if left >= 0.0 else 1.0
         if not steps:
-            # Gaussian parts are exact and zCDP parts have no other bound.
-            if left < 0.0:
-                yield 1.0
-            return
+            return  # Gaussian parts alone are exact; zCDP parts have no other bound.
         yield renyi_delta(self._divergence, epsilon)
         if not rho and len(steps) <= _MOST_DISTINCT_STEPS:
             yield loss_distribution(mu, self.pure_steps, self.exponential_steps).delta(epsilon)
@@ -275,12 +280,14 @@ def _root_up(units: int) -> float:
 
 
 def _sum_up(first: float, second: float) -> float:
-    return first + second if not second else math.nextafter(first + second, math.inf)
+    total = first + second
+    exact = total - first == second and total - second == first
+    return total if exact else math.nextafter(total, math.inf)
 
 
 def _step(epsilon: float) -> Steps:
     _public("epsilon", epsilon)
-    return ((float(epsilon), 1),) if epsilon else ()
+    return ((max(float(epsilon), _SMALLEST_STEP), 1),) if epsilon else ()
 
 
 def _merged(first: Steps, second: Steps) -> Steps:

@@ -21,7 +21,7 @@ def textbook_noise_multiplier(budget: Budget, *, numerator: float = 2.0) -> floa
 
     Args:
         budget: the claim made for the noise.
-        numerator: of the logarithm's argument.
+        numerator: of the logarithm's argument, at least 1.
 
     Raises:
         NotPrivate: if this noise does not keep the budget: at delta = 1e-6, above epsilon 9.7
@@ -29,6 +29,8 @@ def textbook_noise_multiplier(budget: Budget, *, numerator: float = 2.0) -> floa
     """
     if budget.delta == 0.0:
         raise NotPrivate("Gaussian noise of any scale needs delta > 0; delta is 0")
+    if not numerator >= 1.0:
+        raise ConfigurationError(f"numerator is {numerator!r}; the papers print 2 and 1.25")
     multiplier = math.sqrt(2.0 * math.log(numerator / budget.delta)) / budget.epsilon
     if not PrivacyCurve.gaussian(1.0 / multiplier).holds(budget.epsilon, budget.delta):
         raise NotPrivate(
