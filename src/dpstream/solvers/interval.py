@@ -57,27 +57,28 @@ class Uncertainty:
     Attributes:
         centre: ``(p,)`` the unshrunk solution.
         noise_covariance: ``(p, p)`` of the error by noise.
-        total_covariance: ``(p, p)`` of the error by noise and sampling.
+        total_covariance: ``(p, p)`` of the error by noise and sampling, or None if the squared
+            target was not measured.
         noise_draws: ``(draws, p)`` simulated errors by noise, or None if linearised.
         total_draws: ``(draws, p)`` simulated errors by noise and sampling, or None.
         method: how they were found.
         noise_ratio: the noise's spectral radius over the least curvature.
-        residual_variance: of the residuals per record, noise bias removed; at least 0.
-        residual_error: its standard error by noise.
+        residual_variance: of the residuals per record, noise bias removed, at least 0; or None.
+        residual_error: its standard error by noise, or None.
         r_squared: explained part of the target's sum of squares (about the mean if there is a
-            constant), in [0, 1]; NaN if the squared target was not measured.
+            constant), in [0, 1], or None.
     """
 
     centre: FloatArray
     noise_covariance: FloatArray
-    total_covariance: FloatArray
+    total_covariance: FloatArray | None
     noise_draws: FloatArray | None
     total_draws: FloatArray | None
     method: Method
     noise_ratio: float
-    residual_variance: float
-    residual_error: float
-    r_squared: float
+    residual_variance: float | None
+    residual_error: float | None
+    r_squared: float | None
 
     def mapped(self, matrix: FloatArray, offset: FloatArray) -> "Uncertainty":
         """The same for ``matrix @ parameters + offset``."""
@@ -89,7 +90,9 @@ class Uncertainty:
             self,
             centre=matrix @ self.centre + offset,
             noise_covariance=matrix @ self.noise_covariance @ matrix.T,
-            total_covariance=matrix @ self.total_covariance @ matrix.T,
+            total_covariance=None
+            if self.total_covariance is None
+            else matrix @ self.total_covariance @ matrix.T,
             noise_draws=moved(self.noise_draws),
             total_draws=moved(self.total_draws),
         )
@@ -97,12 +100,12 @@ class Uncertainty:
     @property
     def noise_error(self) -> FloatArray:
         """Standard errors by noise alone."""
-        return np.sqrt(np.maximum(np.diagonal(self.noise_covariance), 0.0))
+        return _errors(self.noise_covariance)
 
     @property
-    def total_error(self) -> FloatArray:
-        """Standard errors by noise and sampling."""
-        return np.sqrt(np.maximum(np.diagonal(self.total_covariance), 0.0))
+    def total_error(self) -> FloatArray | None:
+        """Standard errors by noise and sampling, where they are known."""
+        return None if self.total_covariance is None else _errors(self.total_covariance)
 
     @property
     def noise_interval(self) -> FloatArray:
@@ -110,9 +113,10 @@ class Uncertainty:
         return _interval(self.centre, self.noise_error, self.noise_draws)
 
     @property
-    def total_interval(self) -> FloatArray:
-        """``(p, 2)`` 95 % intervals for the population's coefficients."""
-        return _interval(self.centre, self.total_error, self.total_draws)
+    def total_interval(self) -> FloatArray | None:
+        """``(p, 2)`` 95 % intervals for the population's coefficients, where they are known."""
+        error = self.total_error
+        return None if error is None else _interval(self.centre, error, self.total_draws)
 
 
 def uncertainty(
@@ -151,15 +155,18 @@ def uncertainty(
     equations = problem.equation_covariance(centre, target)
     inverse = np.linalg.inv(curvature)
     bias = float(np.sum((2.0 * inverse - inverse @ repaired @ inverse) * equations))
-    residual = spread.square - 2.0 * float(centre @ cross) + float(centre @ gram @ centre)
-    freedom = max(spread.count - centre.size, 1.0)
-    measured = math.isfinite(spread.square_variance)
-    variance = max(residual + bias, 0.0) / freedom if measured else 0.0
-    residual_noise = spread.square_variance + _explained_variance(problem, centre, target)
-    sampling = variance * inverse @ repaired @ inverse
-    noise_draws: FloatArray | None = None
-    total_draws: FloatArray | None = None
+    variance = residual_error = r_squared = total_covariance = None
+    sampling: FloatArray = np.zeros((centre.size, centre.size))
+    if math.isfinite(spread.square_variance):
+        freedom = max(spread.count - centre.size, 1.0)
+        residual = spread.square - 2.0 * float(centre @ cross) + float(centre @ gram @ centre)
+        variance = max(residual + bias, 0.0) / freedom
+        noise = spread.square_variance + _explained_variance(problem, centre, target)
+        residual_error = math.sqrt(noise) / freedom
+        r_squared = _r_squared(problem, spread, target, variance * freedom)
+        sampling = np.asarray(variance * inverse @ repaired @ inverse, np.float64)
     noise_covariance = inverse @ equations @ inverse
+    noise_draws = total_draws = None
     if not linear:
         anchor = replace(problem, gram=repaired, cross=problem.cross[:, [target]])
         centre = solve_quadratic(anchor, shrink=False).parameters[:, 0]
@@ -167,18 +174,24 @@ def uncertainty(
             anchor, problem.cross_variance[:, target], centre, sampling, seed=seed, draws=draws
         )
         noise_covariance = np.cov(noise_draws.T).reshape(centre.size, -1)
+    if variance is not None:
+        total_covariance = noise_covariance + sampling
     return Uncertainty(
         centre=centre,
         noise_covariance=noise_covariance,
-        total_covariance=noise_covariance + sampling,
+        total_covariance=total_covariance,
         noise_draws=noise_draws,
         total_draws=total_draws,
         method="linear" if linear else "bootstrap",
         noise_ratio=ratio,
         residual_variance=variance,
-        residual_error=math.sqrt(residual_noise) / freedom if measured else math.nan,
-        r_squared=_r_squared(problem, spread, target, variance * freedom) if measured else math.nan,
+        residual_error=residual_error,
+        r_squared=r_squared,
     )
+
+
+def _errors(covariance: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
 
 
 def _interval(centre: FloatArray, error: FloatArray, draws: FloatArray | None) -> FloatArray:
