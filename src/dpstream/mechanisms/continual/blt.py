@@ -16,14 +16,14 @@ from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.continual.blt_table import FILTERS
+from dpstream.mechanisms.continual.filtered import FilteredStrategy
 from dpstream.mechanisms.continual.pending import PendingNodes, refuse_past_horizon
 from dpstream.mechanisms.continual.recurrence import (
     BUFFER_HEADROOM,
     BufferBank,
-    recurrence_node_error,
 )
 from dpstream.mechanisms.continual.response import UPWARD, BufferedFilter, ExponentialSum
-from dpstream.mechanisms.continual.strategy import Address, Node, Participation, Promise
+from dpstream.mechanisms.continual.strategy import Address, Node, Participation
 
 STANDARD_BUFFERS = 5
 
@@ -36,7 +36,8 @@ def buffered_toeplitz(*, horizon: int) -> "BufferedToeplitz":
     Raises:
         ConfigurationError: if the horizon exceeds the largest standard one.
     """
-    return BufferedToeplitz(horizon=horizon, filter=standard_filter(horizon))
+    response = standard_filter(horizon)
+    return BufferedToeplitz(horizon=horizon, rates=response.rates, scales=response.scales)
 
 
 def standard_filter(horizon: int) -> BufferedFilter:
@@ -52,7 +53,7 @@ def standard_filter(horizon: int) -> BufferedFilter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BufferedToeplitz:
+class BufferedToeplitz(FilteredStrategy):
     """A running sum of at most ``horizon`` ticks, measured through a rational filter.
 
     Guaranteed: columns of ``C`` have positive, non-increasing entries, so the first record's
@@ -61,25 +62,19 @@ class BufferedToeplitz:
 
     Attributes:
         horizon: the last tick.
-        filter: the filter ``C``.
     """
 
     horizon: int
-    filter: BufferedFilter
 
     def __post_init__(self) -> None:
         if self.horizon < 1:
             raise ConfigurationError(f"the horizon is {self.horizon}; it must be at least 1 tick")
+        _ = self.filter
 
     @property
     def name(self) -> str:
         """Its name in the catalogue."""
         return "blt"
-
-    @property
-    def promise(self) -> Promise:
-        """Every record is protected for ever."""
-        return Promise.FOREVER
 
     @cached_property
     def decoding(self) -> ExponentialSum:
@@ -94,13 +89,6 @@ class BufferedToeplitz:
         """Every node from the unit's first record on may round differently."""
         del participation
         return float(self.horizon) if order == 1 else math.sqrt(self.horizon)
-
-    def node_error(
-        self, *, increment_bound: float, increment_exponent: int, node_exponent: int
-    ) -> float:
-        """Error of a node's coordinate: below one lattice step, whatever the increments."""
-        del increment_bound, increment_exponent
-        return recurrence_node_error(len(self.filter.rates), node_exponent)
 
     def code_bound(self) -> float:
         """The filter's gain, with the headroom that its buffers need."""

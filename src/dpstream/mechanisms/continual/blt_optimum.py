@@ -143,4 +143,4 @@ def _squares(decays: ComplexArray, weights: ComplexArray, count: int) -> Complex
 
 
 def _geometric(decays: ComplexArray, count: int) -> ComplexArray:
-    return np.expm1(-count * decays) / np.expm1(-decays)
+    return np.asarray(np.expm1(-count * decays) / np.expm1(-decays), np.complex128)

@@ -7,6 +7,8 @@ long epochs of streams without a horizon take eight.
 
 from dpstream.mechanisms.continual.response import BufferedFilter
 
+SHORTEST_STANDARD = 64
+
 FILTERS: dict[tuple[int, int], BufferedFilter] = {
     (64, 5): BufferedFilter(
         (

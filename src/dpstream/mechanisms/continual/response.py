@@ -128,7 +128,8 @@ class BufferedFilter:
         ):
             raise ConfigurationError(
                 f"buffer rates {self.rates} and scales {self.scales} must be equally many (at "
-                f"most {MOST_BUFFERS}), lie in (0, 1) with at most {MANTISSA_BITS} significant bits, and the rates increase"
+                f"most {MOST_BUFFERS}), lie in (0, 1) with at most {MANTISSA_BITS} significant "
+                "bits, and the rates increase"
             )
         # This is C(z) -> 1 - (sum) as z -> infinity: below 1 every zero 1/thetahat is positive,
         # and it bounds c_1 = sum(scales) by c_0 = 1.
