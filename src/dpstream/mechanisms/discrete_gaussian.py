@@ -36,7 +36,7 @@ def measure_discrete_gaussian(
     variance = Fraction(lattice_units(sigma, exponent)) ** 2
 
     def draw(digest: bytes) -> IntArray:
-        return discrete_gaussian(noise, ("measure", *address), digest, value.size, variance)
+        return discrete_gaussian(noise, address, digest, value.size, variance)
 
     return measure(value, exponent, address=address, noise=noise, draw=draw)
 

@@ -40,7 +40,7 @@ def select_exponential(
     exact = np.asarray(scores, np.int64)
     steps = lattice_units(scale, exponent)
     digest = noise.bind(exact, exponent=exponent)
-    index = gumbel_argmax(noise, ("measure", *address), digest, exact, steps)
+    index = gumbel_argmax(noise, address, digest, exact, steps)
     return Measurement(address=address, exponent=0, value=np.array([index], np.int64))
 
 

@@ -44,7 +44,7 @@ def measure_gaussian(
         scale = lattice_units(sigma, exponent)
 
     def draw(digest: bytes) -> IntArray:
-        return rounded_gaussian(noise, ("measure", *address), digest, value.size, scale)
+        return rounded_gaussian(noise, address, digest, value.size, scale)
 
     return measure(value, exponent, address=address, noise=noise, draw=draw)
 

@@ -1,8 +1,11 @@
 """Where noise enters: a bound on a shift, an exact value, one draw, a measurement.
 
 The layers above receive a ``Noise`` and hand it on to a mechanism; the import contract keeps
-the samplers from them. Every mechanism measures through ``measure``, so noise is bound to its
-address and to a digest of the exact value it covers in one place.
+the samplers from them. Every mechanism that adds noise to a vector does so through ``measure``,
+so noise is bound to its address and to a digest of the exact value it covers in one place.
+
+Addresses are unique within one ``Noise``: two mechanisms that count their nodes independently
+take ``noise.child(label)`` each, for equal values at equal addresses have equal noise.
 """
 
 import math

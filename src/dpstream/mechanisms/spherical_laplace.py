@@ -37,7 +37,7 @@ def measure_spherical_laplace(
     steps = lattice_units(scale, exponent)
 
     def draw(digest: bytes) -> IntArray:
-        return rounded_spherical_laplace(noise, ("measure", *address), digest, value.size, steps)
+        return rounded_spherical_laplace(noise, address, digest, value.size, steps)
 
     return measure(value, exponent, address=address, noise=noise, draw=draw)
 

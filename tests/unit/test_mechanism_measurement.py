@@ -1,0 +1,184 @@
+"""What mechanisms refuse, what they return, and what their events say."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dpstream.errors import ConfigurationError
+from dpstream.mechanisms.discrete_gaussian import (
+    discrete_gaussian_event,
+    measure_discrete_gaussian,
+)
+from dpstream.mechanisms.exponential import (
+    exponential_event,
+    rounded_scores,
+    score_sensitivity,
+    select_exponential,
+)
+from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
+from dpstream.mechanisms.mechanism import (
+    MEASURABLE,
+    Noise,
+    bounded_sum_sensitivity,
+    lattice_units,
+)
+from dpstream.mechanisms.spherical_laplace import (
+    measure_spherical_laplace,
+    spherical_laplace_event,
+)
+from dpstream.privacy.unit import Neighbours
+from dpstream.release import Measurement
+
+NOISE = Noise.insecure(31)
+ADDRESS = (4, 2)
+
+MECHANISMS: dict[str, Callable[[np.ndarray, int, float], Measurement]] = {
+    "gaussian": lambda value, exponent, scale: measure_gaussian(
+        value, exponent, sigma=scale, address=ADDRESS, noise=NOISE
+    ),
+    "discrete gaussian": lambda value, exponent, scale: measure_discrete_gaussian(
+        value, exponent, sigma=scale, address=ADDRESS, noise=NOISE
+    ),
+    "spherical Laplace": lambda value, exponent, scale: measure_spherical_laplace(
+        value, exponent, scale=scale, address=ADDRESS, noise=NOISE
+    ),
+    "exponential": lambda value, exponent, scale: select_exponential(
+        value, exponent, scale=scale, address=ADDRESS, noise=NOISE
+    ),
+}
+VECTORS = [name for name in MECHANISMS if name != "exponential"]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("exponent", [-40, -20, 0, 12])
+def test_a_measurement_is_the_value_and_noise_on_its_lattice(name: str, exponent: int):
+    value = np.array([5, -7, MEASURABLE, -MEASURABLE, 0])
+    scale = 2.0 ** (exponent + 8)
+    measured = MECHANISMS[name](value, exponent, scale)
+    assert (measured.address, measured.exponent) == (ADDRESS, exponent)
+    assert measured.value.dtype == np.int64
+    noise = measured.value - value
+    assert np.any(noise != 0)
+    # 2^8 steps of scale: beyond 2^8 * 100 with chance below e^-90.
+    assert np.all(np.abs(noise) < 25_600)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_an_empty_vector_is_measured_as_empty(name: str):
+    assert MECHANISMS[name](np.empty(0, np.int64), 0, 100.0).value.shape == (0,)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_value_beyond_the_measurable_range_is_refused_without_being_shown(name: str):
+    with pytest.raises(ConfigurationError, match="exceeds") as caught:
+        MECHANISMS[name](np.array([0, MEASURABLE + 54_321]), 0, 100.0)
+    assert "54" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="exceeds"):
+        MECHANISMS[name](np.array([np.iinfo(np.int64).min]), 0, 100.0)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_matrix_is_refused(name: str):
+    with pytest.raises(ConfigurationError, match=r"dimension|shape"):
+        MECHANISMS[name](np.zeros((2, 2), np.int64), 0, 100.0)
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -1.0, 0.0, 1e-30, 1e30])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_scale_that_does_not_fit_the_lattice_is_refused(name: str, scale: float):
+    with pytest.raises(ConfigurationError, match=r"scale|variance"):
+        MECHANISMS[name](np.zeros(2, np.int64), 0, scale)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_scale_beyond_float64_in_lattice_steps_is_refused(name: str):
+    with pytest.raises(ConfigurationError, match="coarser lattice"):
+        MECHANISMS[name](np.zeros(2, np.int64), -100, 1e300)
+    with pytest.raises(ConfigurationError, match=r"scale|variance"):
+        MECHANISMS[name](np.zeros(2, np.int64), 2000, 1.0)
+
+
+def test_gaussian_noise_may_differ_by_coordinate():
+    value = np.zeros(4000, np.int64)
+    sigma = np.repeat([2.0, 2.0**11], 2000)
+    measured = measure_gaussian(value, -4, sigma=sigma, address=ADDRESS, noise=NOISE)
+    near, far = measured.value[:2000].std(), measured.value[2000:].std()
+    # The deviation of 2000 normals is known within 5.4 / sqrt(4000) at false alarm 1e-7.
+    assert abs(near / 32 - 1) < 0.09
+    assert abs(far / 2.0**15 - 1) < 0.09
+
+
+def test_a_selection_is_one_index():
+    measured = select_exponential(
+        np.array([0, 10**12, 3]), -20, scale=1.0, address=ADDRESS, noise=NOISE
+    )
+    assert measured == Measurement(address=ADDRESS, exponent=0, value=measured.value)
+    assert measured.value.tolist() == [1]
+
+
+def test_selection_refuses_no_candidates():
+    with pytest.raises(ConfigurationError, match="at least one"):
+        select_exponential(np.empty(0, np.int64), 0, scale=1.0, address=ADDRESS, noise=NOISE)
+
+
+def test_scores_are_rounded_to_the_nearest_step():
+    rounded = rounded_scores(np.array([0.24, 0.26, -0.26, 1e3]), -1)
+    assert rounded.dtype == np.int64
+    assert rounded.tolist() == [0, 1, -1, 2000]
+    for bad in (math.nan, math.inf, 1e30):
+        with pytest.raises(ConfigurationError, match="score"):
+            rounded_scores(np.array([0.0, bad]), -1)
+
+
+def test_events_carry_the_ratio_of_shift_to_noise_rounded_up():
+    covers = (3, 9)
+    gaussian = gaussian_event("batch", sensitivity=2.0, sigma=3.0, covers=covers)
+    discrete = discrete_gaussian_event("batch", sensitivity=2.0, sigma=3.0, covers=covers)
+    spherical = spherical_laplace_event("batch", sensitivity=2.0, scale=3.0, covers=covers)
+    selection = exponential_event("batch", sensitivity=2.0, scale=3.0, covers=covers)
+    for event in (gaussian, discrete, spherical, selection):
+        assert (event.name, event.covers) == ("batch", covers)
+    for stated, exact in (
+        (gaussian.mu, 2 / 3),
+        (discrete.rho, 2 / 9),
+        (spherical.epsilon, 2 / 3),
+        (selection.epsilon, 4 / 3),
+    ):
+        assert exact <= stated <= exact * (1 + 1e-14)
+
+
+@pytest.mark.parametrize(("sensitivity", "scale"), [(-1, 1), (math.nan, 1), (math.inf, 1)])
+def test_events_refuse_a_sensitivity_that_bounds_nothing(sensitivity: float, scale: float):
+    with pytest.raises(ConfigurationError, match="sensitivity"):
+        gaussian_event("batch", sensitivity=sensitivity, sigma=scale)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_events_refuse_a_scale_that_is_none(scale: float):
+    with pytest.raises(ConfigurationError, match="noise scale"):
+        spherical_laplace_event("batch", sensitivity=1.0, scale=scale)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bound": -1.0},
+        {"bound": math.nan},
+        {"bound": math.inf},
+        {"cap": -1},
+        {"rounding_step": -1.0},
+        {"rounding_step": math.inf},
+        {"dimension": -4},
+    ],
+)
+def test_sensitivity_refuses_what_bounds_nothing(wrong: dict[str, float]):
+    arguments = {"bound": 1.0, "cap": 1, "rounding_step": 1.0, "dimension": 4} | wrong
+    with pytest.raises(ConfigurationError, match="no sensitivity"):
+        bounded_sum_sensitivity(neighbours=Neighbours.REPLACE, **arguments)
+
+
+def test_lattice_units_are_exact():
+    assert lattice_units(0.1, -20) == 0.1 * 2.0**20
+    assert score_sensitivity(1.0, exponent=-3) == 1.125
