@@ -33,14 +33,20 @@ Steps = tuple[tuple[float, int], ...]
 
 # The grid resolves the standard deviation S of the total loss of N steps by S / (256 sqrt N):
 # connecting dots a distance h apart adds at most h^2/4 to a step's variance, so 4e-6 to S^2.
+# A Gaussian part that is small beside large pure steps still shapes the curve between their
+# losses, so its own deviation is resolved too.
 _RESOLUTION = 256.0
+_GAUSSIAN_RESOLUTION = 64.0
 _LARGEST_GRID = 2**19
 _DOTS = 4000
 _GAUSSIAN_REACH = 9.5
 _RANGE_DOTS = 1000
-# The Fourier transform rounds each value once per level and its N-th power N times; summed over
-# the values this stays well below 64 units in the last place of 1 per step.
-_ROUND_OFF_PER_STEP = 2.0**-46
+# What Fourier transforms may get wrong, summed over absolute errors of all masses, in units of
+# 2^-52. Measured against exact convolutions: at most 236 for convolving two parts (the widest
+# grid), and 4 per step for powers of one part (up to a million steps). Delta itself, in which the
+# errors cancel, was wrong by at most 1 unit per part or step.
+_ROUND_OFF_PER_PART = 512
+_ROUND_OFF_PER_STEP = 16
 
 
 class _Distribution(Protocol):
@@ -60,12 +66,12 @@ class LossDistribution:
     """A composition's privacy loss, discretised so that its delta is never too small."""
 
     distribution: _Distribution
-    steps: int
+    round_off: float
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on the composition's hockey-stick divergence at ``epsilon``."""
         value = float(self.distribution.get_delta_for_epsilon(epsilon))
-        return max(value, 0.0) + _ROUND_OFF_PER_STEP * self.steps
+        return max(value, 0.0) + self.round_off
 
 
 @lru_cache(maxsize=32)
@@ -99,7 +105,8 @@ def loss_distribution(mu: float, pure: Steps, exponential: Steps) -> LossDistrib
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)
-    return LossDistribution(total, steps)
+    units = _ROUND_OFF_PER_PART * len(parts) + _ROUND_OFF_PER_STEP * steps
+    return LossDistribution(total, units * 2.0**-52)
 
 
 def _spacing(mu: float, pure: Steps, exponential: Steps, steps: int) -> float:
@@ -117,7 +124,10 @@ def _spacing(mu: float, pure: Steps, exponential: Steps, steps: int) -> float:
         )
         for epsilon, count in pure + exponential
     )
-    spacing = max(deviation / (_RESOLUTION * math.sqrt(steps)), 2.0 * reach / _LARGEST_GRID)
+    finest = deviation / (_RESOLUTION * math.sqrt(steps))
+    if mu:
+        finest = min(finest, mu / _GAUSSIAN_RESOLUTION)
+    spacing = max(finest, 2.0 * reach / _LARGEST_GRID)
     smallest = min((epsilon for epsilon, _ in pure + exponential), default=spacing)
     # A spacing that divides the smallest range puts its ends on the grid exactly.
     return smallest / math.ceil(smallest / spacing) if smallest > spacing else spacing
