@@ -19,7 +19,7 @@ from dpstream.mechanisms.continual.blt_table import FILTERS
 from dpstream.mechanisms.continual.filtered import FilteredStrategy
 from dpstream.mechanisms.continual.pending import PendingNodes, refuse_past_horizon
 from dpstream.mechanisms.continual.recurrence import (
-    BUFFER_HEADROOM,
+    NODE_HEADROOM,
     BufferBank,
 )
 from dpstream.mechanisms.continual.response import UPWARD, BufferedFilter, ExponentialSum
@@ -91,8 +91,8 @@ class BufferedToeplitz(FilteredStrategy):
         return float(self.horizon) if order == 1 else math.sqrt(self.horizon)
 
     def code_bound(self) -> float:
-        """The filter's gain, with the headroom that its buffers need."""
-        return self.filter.gain * BUFFER_HEADROOM
+        """The filter's gain, with headroom for rounding."""
+        return self.filter.gain * NODE_HEADROOM
 
     def variance(self, tick: int) -> float:
         """Variance per coordinate of the decoded sum at ``tick``, for ``sigma = 1``."""

@@ -17,7 +17,7 @@ from dpstream.mechanisms.continual.blt_table import FILTERS, SHORTEST_STANDARD
 from dpstream.mechanisms.continual.endless import EndlessEncoder, refresh_period
 from dpstream.mechanisms.continual.filtered import FilteredStrategy
 from dpstream.mechanisms.continual.recurrence import (
-    BUFFER_HEADROOM,
+    NODE_HEADROOM,
     RefreshedBank,
 )
 from dpstream.mechanisms.continual.response import (
@@ -117,8 +117,8 @@ class DecayedToeplitz(FilteredStrategy):
         return nodes if order == 1 else math.sqrt(nodes)
 
     def code_bound(self) -> float:
-        """The filter's gain, with the headroom that its buffers need."""
-        return self.filter.gain * BUFFER_HEADROOM
+        """The filter's gain, with headroom for rounding."""
+        return self.filter.gain * NODE_HEADROOM
 
     def variance(self, tick: int) -> float:
         """Variance per coordinate of the decoded sum at ``tick``, for ``sigma = 1``."""

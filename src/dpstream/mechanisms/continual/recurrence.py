@@ -16,24 +16,30 @@ import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import LIMB_BITS, ExactVector
+from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.continual.response import MANTISSA_BITS, BufferedFilter, mantissa
 
 LOW_BITS = 62 - MANTISSA_BITS
 """Bits of the lower limb: a limb times a mantissa stays below 2**62."""
 
-_LOW_MASK = (1 << LOW_BITS) - 1
+HIGH_LIMIT = 1 << (62 - MANTISSA_BITS)
+"""Upper limbs stay below this in magnitude, so that times a mantissa they stay below 2**62."""
 
 NODE_GUARD_BITS = 4
 """A node's terms are truncated this many bits below the nodes' lattice, then rounded."""
 
-BUFFER_HEADROOM = 2.0**8
-"""How much larger than the largest node a strategy's ``code_bound`` is, so that a check that
-nodes fit 61 bits also covers the buffers, which need more: then no step can overflow."""
+NODE_HEADROOM = 2.0
+"""What the gain is multiplied by in ``code_bound``: rounding must not carry a node past its bits.
 
-_HEADROOM_BITS = 58
-"""Terms of a node or a step stay below two to this: ``MOST_BUFFERS + 1`` of them fit 62 bits."""
+If increments times ``code_bound`` fit 61 bits of the nodes' lattice, nothing here overflows.
+"""
 
 Limbs = tuple[IntArray, IntArray]
+"""``high * 2**LOW_BITS + low`` with ``0 <= low < 2**LOW_BITS``, in steps of some lattice."""
+
+_NODE_LIMIT = 1 << (61 + NODE_GUARD_BITS - LOW_BITS)
+
+_LOW_MASK = (1 << LOW_BITS) - 1
 
 _OVERFLOW = (
     "a buffer of the continual sum exceeds its integers: the increments' public bound is too "
@@ -57,36 +63,33 @@ def recurrence_node_error(buffers: int, node_exponent: int) -> float:
 
 
 class _Scaling:
-    """``floor(m_i value 2**-q_i + half_i)`` of two-limb values, one factor per row.
+    """``floor(factor * value / 2**shift)`` of two-limb values, plus one half if to nearest.
 
-    Since ``floor(floor(a) / 2**n) = floor(a / 2**n)`` for integers, the limbs may be shifted one
+    Since ``floor(floor(a) / 2**n) = floor(a / 2**n)`` for integers, limbs may be shifted one
     after the other without changing the result.
     """
 
-    def __init__(self, factors: FloatArray, *, scale: int, nearest: bool) -> None:
-        pairs = [mantissa(float(factor)) for factor in factors]
-        shifts = [shift + scale for _, shift in pairs]
-        self._factor = _column([factor for factor, _ in pairs])
-        self._up = _column([max(LOW_BITS - shift, 0) for shift in shifts])
-        self._down = _column([min(LOW_BITS, shift) for shift in shifts])
-        self._further = _column([max(shift - LOW_BITS, 0) for shift in shifts])
-        self._half = _column([1 << (shift - 1) if nearest else 0 for shift in shifts])
-        room = np.minimum(_HEADROOM_BITS + self._further, 62) - self._up
-        self.limit = (np.int64(1) << room) // self._factor
+    def __init__(self, factor: float, *, shift: int = 0, nearest: bool) -> None:
+        self._factor, own = mantissa(factor)
+        self._shift = own + shift
+        self._half = 1 << (self._shift - 1) if nearest else 0
+        self._mask = (1 << self._shift) - 1
 
-    def __call__(self, high: IntArray, low: IntArray) -> IntArray:
+    def __call__(self, high: IntArray, low: IntArray) -> Limbs:
+        upper = high * self._factor
         lower = low * self._factor
         lower += self._half
-        lower >>= self._down
-        upper = high * self._factor
-        upper <<= self._up
-        upper += lower
-        upper >>= self._further
-        return upper
-
-
-def _column(values: list[int]) -> IntArray:
-    return np.array(values, np.int64)[:, None]
+        lower >>= min(self._shift, LOW_BITS)
+        if self._shift > LOW_BITS:
+            upper += lower
+            lower = upper & self._mask
+            lower >>= self._shift - LOW_BITS
+        else:
+            rest = upper & self._mask
+            rest <<= LOW_BITS - self._shift
+            lower += rest
+        upper >>= self._shift
+        return upper, lower
 
 
 class BufferBank:
@@ -101,13 +104,23 @@ class BufferBank:
         node_exponent: int,
     ) -> None:
         buffers = len(response.rates)
-        self._exponent = node_exponent - state_guard_bits(response.gain)
-        self._lift = increment_exponent - self._exponent
-        below = node_exponent - NODE_GUARD_BITS - self._exponent
-        self._forget = _Scaling(np.array(response.rates), scale=0, nearest=True)
-        self._weigh = _Scaling(np.array(response.scales), scale=below, nearest=False)
-        self._truncate = _Scaling(np.ones(1), scale=below, nearest=False)
-        self._limit = np.minimum(self._forget.limit, self._weigh.limit)
+        exponent = node_exponent - state_guard_bits(response.gain)
+        if exponent - increment_exponent > LOW_BITS:
+            raise ConfigurationError(
+                f"increments lie on the lattice 2**{increment_exponent} and nodes on "
+                f"2**{node_exponent}: more than {LOW_BITS} bits of every increment would be lost; "
+                "take coarser increments"
+            )
+        below = node_exponent - NODE_GUARD_BITS - exponent
+        self._lift = max(increment_exponent - exponent, 0)
+        self._coarsen = (
+            _Scaling(1.0, shift=exponent - increment_exponent, nearest=True)
+            if increment_exponent < exponent
+            else None
+        )
+        self._forget = [_Scaling(rate, nearest=True) for rate in response.rates]
+        self._weigh = [_Scaling(scale, shift=below, nearest=False) for scale in response.scales]
+        self._truncate = _Scaling(1.0, shift=below, nearest=False)
         # The terms of a node lose 0 to 1 guard steps each: add half of that back.
         self._bias = (1 << (NODE_GUARD_BITS - 1)) + (buffers + 1) // 2
         self._high = np.zeros((buffers, dimension), np.int64)
@@ -125,46 +138,46 @@ class BufferBank:
         return node
 
     def lifted(self, increment: ExactVector) -> Limbs:
-        """The increment rounded to the buffers' lattice, in this module's limbs.
+        """The increment on the buffers' lattice, in this module's limbs.
 
-        Exact unless the increments' lattice is finer than the buffers'.
+        Exact unless the increments' lattice is finer than the buffers'; then rounded.
         """
-        if self._lift < 0:
-            rounded = increment.rounded(self._exponent)
-            increment, lift = ExactVector.from_integers(rounded, self._exponent), 0
-        else:
-            lift = self._lift
-        upper = LIMB_BITS + lift
-        largest = int(np.abs(increment.high).max(initial=0)) + 1
-        if largest << upper >= 1 << (62 + LOW_BITS):
+        upper = LIMB_BITS + self._lift
+        if _exceeds(increment.high, (HIGH_LIMIT << LOW_BITS >> upper) - 1):
             raise OverflowError(_OVERFLOW)
-        high_part = _split(increment.high, upper)
-        low_part = _split(increment.low, lift)
-        high, low = high_part[0] + low_part[0], high_part[1] + low_part[1]
-        high += low >> LOW_BITS
-        low &= _LOW_MASK
-        if np.any(np.abs(high) >= self._truncate.limit):
-            raise OverflowError(_OVERFLOW)
-        return high, low
+        high, low = _split(increment.high, upper)
+        high_part, low_part = _split(increment.low, self._lift)
+        limbs = _carried(high + high_part, low + low_part)
+        return limbs if self._coarsen is None else _carried(*self._coarsen(*limbs))
 
     def node(self, limbs: Limbs) -> IntArray:
         """The node of the tick whose lifted increment is ``limbs``; the buffers stay."""
-        high, low = limbs
-        node = self._weigh(self._high, self._low).sum(axis=0)
-        node += self._truncate(high[None, :], low[None, :])[0]
-        node += self._bias
-        node >>= NODE_GUARD_BITS
-        return node
+        high, low = self._truncate(*limbs)
+        for buffer, scaling in enumerate(self._weigh):
+            high_part, low_part = scaling(self._high[buffer], self._low[buffer])
+            high += high_part
+            low += low_part
+        if _exceeds(high, _NODE_LIMIT):
+            raise OverflowError(_OVERFLOW)
+        low += self._bias
+        low >>= NODE_GUARD_BITS
+        high <<= LOW_BITS - NODE_GUARD_BITS
+        high += low
+        return high
 
     def advance(self, limbs: Limbs) -> None:
         """Let every buffer forget its share and take the lifted increment."""
+        for buffer, scaling in enumerate(self._forget):
+            high, low = self._high[buffer], self._low[buffer]
+            high_part, low_part = scaling(high, low)
+            high -= high_part
+            low -= low_part
         high, low = limbs
-        self._low -= self._forget(self._high, self._low)
-        self._low += low
         self._high += high
+        self._low += low
         self._high += self._low >> LOW_BITS
         self._low &= _LOW_MASK
-        if np.any(np.abs(self._high) >= self._limit):
+        if _exceeds(self._high, HIGH_LIMIT):
             raise OverflowError(_OVERFLOW)
 
     def snapshot(self, label: str) -> dict[str, FloatArray | IntArray]:
@@ -177,12 +190,21 @@ class BufferBank:
         self._low = arrays[f"{label}_low"].astype(np.int64)
 
 
-def _split(value: IntArray, shift: int) -> tuple[IntArray, IntArray]:
-    """``value 2**shift`` as upper and lower limb, exactly."""
+def _exceeds(value: IntArray, limit: int) -> bool:
+    return bool(value.max(initial=0) >= limit or value.min(initial=0) <= -limit)
+
+
+def _split(value: IntArray, shift: int) -> Limbs:
+    """``value 2**shift``, exactly."""
     if shift >= LOW_BITS:
         return value << (shift - LOW_BITS), np.zeros_like(value)
     rest = LOW_BITS - shift
     return value >> rest, (value & ((1 << rest) - 1)) << shift
+
+
+def _carried(high: IntArray, low: IntArray) -> Limbs:
+    """The same value with its lower limb in range."""
+    return high + (low >> LOW_BITS), low & _LOW_MASK
 
 
 class RefreshedBank:

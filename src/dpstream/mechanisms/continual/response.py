@@ -28,7 +28,11 @@ MANTISSA_BITS = 14
 """Significant bits of rates and scales: encoders multiply by them in integers."""
 
 MOST_BUFFERS = 14
-"""Encoders add one integer term per buffer and one more in 62 bits."""
+"""Encoders add one truncated term per buffer and one more."""
+
+SMALLEST_NUMBER = 2.0**-31
+LARGEST_GAIN = 2.0**19
+"""Beyond these buffers could outgrow the encoders' integers before the nodes do."""
 
 UPWARD = 1.0 + 1e-12
 """Closed forms are good to about 1e-14; sensitivities are rounded up by this factor."""
@@ -125,11 +129,12 @@ class BufferedFilter:
             0 < len(self.rates) == len(self.scales) <= MOST_BUFFERS
             and increasing
             and all(0.0 < value < 1.0 and value == rounded_mantissa(value) for value in numbers)
+            and min(numbers) >= SMALLEST_NUMBER
         ):
             raise ConfigurationError(
                 f"buffer rates {self.rates} and scales {self.scales} must be equally many (at "
-                f"most {MOST_BUFFERS}), lie in (0, 1) with at most {MANTISSA_BITS} significant "
-                "bits, and the rates increase"
+                f"most {MOST_BUFFERS}) and increase, lie in (0, 1) with at most {MANTISSA_BITS} "
+                f"significant bits and none below {SMALLEST_NUMBER}"
             )
         # This is C(z) -> 1 - (sum) as z -> infinity: below 1 every zero 1/thetahat is positive,
         # and it bounds c_1 = sum(scales) by c_0 = 1.
@@ -137,6 +142,11 @@ class BufferedFilter:
             raise ConfigurationError(
                 f"buffer scales {self.scales} are too large for rates {self.rates}: the filter's "
                 "inverse would alternate; take smaller scales"
+            )
+        if self.gain > LARGEST_GAIN:
+            raise ConfigurationError(
+                f"the filter's gain is {self.gain:g}, above {LARGEST_GAIN:g}: its buffers would "
+                "outgrow their integers; take faster rates"
             )
 
     @property

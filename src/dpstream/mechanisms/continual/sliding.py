@@ -23,7 +23,7 @@ from dpstream.mechanisms.continual.blt import BufferedDecoder, standard_filter
 from dpstream.mechanisms.continual.endless import EndlessEncoder, refresh_period
 from dpstream.mechanisms.continual.filtered import FilteredStrategy
 from dpstream.mechanisms.continual.recurrence import (
-    BUFFER_HEADROOM,
+    NODE_HEADROOM,
     RefreshedBank,
 )
 from dpstream.mechanisms.continual.response import UPWARD, BufferedFilter, ExponentialSum
@@ -89,8 +89,8 @@ class SlidingToeplitz(FilteredStrategy):
         return nodes if order == 1 else math.sqrt(nodes)
 
     def code_bound(self) -> float:
-        """One and a half times the filter's gain, with the headroom that its buffers need."""
-        return 1.5 * self.filter.gain * BUFFER_HEADROOM
+        """One and a half times the filter's gain, with headroom for rounding."""
+        return 1.5 * self.filter.gain * NODE_HEADROOM
 
     @cached_property
     def _rows(self) -> list[ExponentialSum]:
