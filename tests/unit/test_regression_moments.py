@@ -1,0 +1,156 @@
+"""The moment stack: its sensitivity against search, its layout against the matrix it packs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpstream.domain.lattice import ExactVector
+from dpstream.domain.moments import packed_positions
+from dpstream.errors import ConfigurationError
+from dpstream.mechanisms.moments import (
+    MomentLayout,
+    MomentWeights,
+    balanced_weights,
+    moment_sensitivity,
+)
+from dpstream.mechanisms.public import public_generator
+from dpstream.privacy.unit import Neighbours
+
+REPLACE, ZERO_OUT = Neighbours.REPLACE, Neighbours.ZERO_OUT
+
+
+def weights(count=0.0, x=0.0, xx=0.0, y=0.0, xy=0.0, yy=0.0) -> MomentWeights:
+    return MomentWeights(count=count, x=x, xx=xx, y=y, xy=xy, yy=yy)
+
+
+def stack(layout: MomentLayout, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The scaled stack of one record, from the matrix itself."""
+    z = np.concatenate(([1.0], x, y))
+    rows, columns = packed_positions(layout.width)
+    return (z[rows] * z[columns])[layout.positions] * layout.scales
+
+
+CASES = [
+    weights(xx=1, xy=1),
+    weights(xx=1),
+    weights(xy=1),
+    weights(xx=1, xy=1, yy=1),
+    weights(xx=0.3, xy=1, yy=0.2),
+    weights(count=0.5, x=0.7, xx=0.8, y=0.6, xy=1, yy=0.2),
+    weights(count=0.1, x=2.0, xx=0.1, y=0.1, xy=0.3, yy=1.5),
+    weights(x=1.0, xx=3.0),
+    weights(count=1.0),
+]
+
+
+def test_known_values() -> None:
+    # Paper 000's two sums, separately and stacked.
+    assert moment_sensitivity(weights(xx=1), REPLACE) == pytest.approx(math.sqrt(2))
+    assert moment_sensitivity(weights(xy=1), REPLACE) == pytest.approx(2)
+    assert moment_sensitivity(weights(xx=1, xy=1), REPLACE) == pytest.approx(3 / math.sqrt(2))
+    assert moment_sensitivity(weights(xx=1, xy=1), ZERO_OUT) == pytest.approx(math.sqrt(2))
+    # Orthogonal features and orthogonal targets: the two stacks have nothing in common.
+    assert moment_sensitivity(weights(xx=1, xy=1, yy=1), REPLACE) == pytest.approx(math.sqrt(6))
+    assert moment_sensitivity(weights(xx=1, xy=1, yy=0.2), REPLACE) == pytest.approx(
+        3 / math.sqrt(2)
+    )
+    # The count alone changes only when a record becomes null.
+    assert moment_sensitivity(weights(count=1), REPLACE) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (3, 2), (6, 3)])
+def test_no_pair_of_records_shifts_more(case: MomentWeights, shape: tuple[int, int]) -> None:
+    layout = MomentLayout(dimension=shape[0], target_count=shape[1], weights=case)
+    generator = public_generator(7)
+
+    def ball(size: int) -> np.ndarray:
+        vector = generator.standard_normal(size)
+        length = generator.choice([1.0, 1.0, generator.random()])
+        return vector / np.linalg.norm(vector) * length
+
+    bounds = {rule: moment_sensitivity(case, rule) for rule in (REPLACE, ZERO_OUT)}
+    for _ in range(400):
+        first = stack(layout, ball(shape[0]), ball(shape[1]))
+        second = stack(layout, ball(shape[0]), ball(shape[1]))
+        assert np.linalg.norm(first) <= bounds[ZERO_OUT]
+        assert np.linalg.norm(first) <= bounds[REPLACE]
+        assert np.linalg.norm(first - second) <= bounds[REPLACE]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_some_pair_of_records_shifts_as_much(case: MomentWeights) -> None:
+    layout = MomentLayout(dimension=2, target_count=2, weights=case)
+    angles = np.linspace(0.0, math.pi, 181)
+    unit = np.array([1.0, 0.0])
+    fixed = stack(layout, unit, unit)
+    worst = np.linalg.norm(fixed)
+    assert worst == pytest.approx(moment_sensitivity(case, ZERO_OUT), rel=1e-11)
+    for a, b in itertools.product(angles, angles):
+        x, y = (np.array([math.cos(angle), math.sin(angle)]) for angle in (a, b))
+        worst = max(worst, np.linalg.norm(fixed - stack(layout, x, y)))
+    assert worst == pytest.approx(moment_sensitivity(case, REPLACE), rel=1e-3)
+
+
+def test_layout_packs_what_is_measured() -> None:
+    layout = MomentLayout(
+        dimension=3, target_count=2, weights=weights(count=0.5, xx=0.25, xy=1, yy=2)
+    )
+    generator = public_generator(3)
+    z = np.concatenate(([1.0], generator.standard_normal(5)))
+    outer = np.outer(z, z)
+    rows, columns = packed_positions(6)
+    integers = np.round(outer[rows, columns] * 2**20).astype(np.int64)
+    chosen = layout.select(ExactVector.from_integers(integers, -20))
+    assert chosen.dimension == layout.size == 1 + 6 + 6 + 3
+    matrix = layout.matrix(chosen.to_float())
+    measured = np.ones((6, 6), bool)
+    measured[0, 1:] = measured[1:, 0] = False
+    np.testing.assert_allclose(matrix[measured], outer[measured], atol=2**-20)
+    assert not matrix[~measured].any()
+    variances = layout.variances(9.0)
+    assert np.all(np.isinf(variances[~measured]))
+    assert variances[0, 0] == 9.0 / 0.25
+    assert variances[1, 1] == pytest.approx(9.0 / 0.0625)
+    assert variances[1, 2] == pytest.approx(9.0 / 0.0625 / 2)
+    assert variances[1, 4] == pytest.approx(9.0)
+    assert variances[5, 4] == pytest.approx(9.0 / 4 / 2)
+
+
+def test_balanced_weights_minimise_what_they_claim() -> None:
+    for penalty, radius in ((0.0, None), (1.0, None), (0.0, 0.2)):
+        found = balanced_weights(
+            dimension=8,
+            target_count=1,
+            intercept=False,
+            count=False,
+            penalty=penalty,
+            radius=radius,
+        )
+        curvature = 1 / 8 + penalty
+        norm = min(1 / (math.sqrt(8) * curvature), radius or 1.0)
+
+        def cost(xx: float, xy: float, norm: float = norm) -> float:
+            return (1 / xy**2 + 0.5 * norm**2 / xx**2) * (xx**2 + xy**2)
+
+        best = cost(found.xx, found.xy)
+        for factor in (0.9, 1.1):
+            assert cost(found.xx * factor, found.xy) > best
+        assert found.yy**2 / found.square_sum == pytest.approx(0.03)
+
+
+def test_refusals_name_the_block() -> None:
+    with pytest.raises(ConfigurationError, match="'xx'"):
+        weights(xx=-1.0)
+    with pytest.raises(ConfigurationError, match="every moment weight is 0"):
+        weights()
+    with pytest.raises(ConfigurationError, match="'xy'"):
+        MomentLayout(dimension=2, target_count=0, weights=weights(xx=1, xy=1))
+    with pytest.raises(ConfigurationError, match="no targets"):
+        balanced_weights(
+            dimension=2, target_count=0, intercept=False, count=True, penalty=0.0, radius=None
+        )
+    kept = weights(xx=1, xy=0.5)
+    assert MomentWeights.from_json(kept.to_json()) == kept
