@@ -234,7 +234,7 @@ def test_past_the_horizon_it_stops() -> None:
     state = mechanism.init()
     for tick in (1, 2, 3):
         mechanism.absorb(state, increment(tick))
-    with pytest.raises(HorizonReached, match="3 ticks"):
+    with pytest.raises(HorizonReached, match="for 3 ticks"):
         mechanism.absorb(state, increment(4))
     assert state.tick == 3
 
@@ -250,9 +250,7 @@ def test_a_sum_without_horizon_stops_before_its_integers_overflow() -> None:
 
     @dataclass(frozen=True)
     class Bounded(Hybrid):
-        @property
-        def horizon(self) -> int:
-            return 5
+        horizon: int = 5
 
     assert continual_sum(Bounded()).horizon == 5
     assert continual_sum(Bounded(), increment_bound=2.0**62).horizon == 0
@@ -261,7 +259,7 @@ def test_a_sum_without_horizon_stops_before_its_integers_overflow() -> None:
 def test_what_it_is_can_be_written_down() -> None:
     mechanism = continual_sum(BinaryTree(9), scales=(1.0, 2.0, 1.0, 1.0, 1.0, 1.0), address=(1,))
     description = json.loads(json.dumps(mechanism.describe()))
-    assert description["strategy"] == {"name": "binary_tree", "ticks": 9}
+    assert description["strategy"] == {"name": "binary_tree", "horizon": 9}
     assert description["noise"] == "gaussian"
     assert description["sigma"] == mechanism.sigma
     unbounded = replace(mechanism, scales=None, increment_bound=math.inf)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import ExactVector
-from dpstream.errors import HorizonReached
+from dpstream.mechanisms.continual.pending import refuse_past_horizon
 from dpstream.mechanisms.continual.strategy import Address, Node, Participation, Promise
 
 Place = tuple[int, int]
@@ -87,18 +87,20 @@ def dyadic_rounding_norm(
     return math.sqrt(math.fsum(count / weight**2 for count, weight in touched))
 
 
+@dataclass(frozen=True)
 class DyadicStrategy(ABC):
-    """A running sum measured on dyadic nodes; subclasses are frozen dataclasses."""
+    """Part of a strategy: a running sum measured on dyadic nodes.
+
+    Attributes:
+        horizon: the last tick, or None if there is none.
+    """
+
+    horizon: int | None
 
     @property
     @abstractmethod
     def name(self) -> str:
         """Its name in the catalogue."""
-
-    @property
-    @abstractmethod
-    def horizon(self) -> int | None:
-        """The last tick, or None if there is none."""
 
     @abstractmethod
     def weight(self, level: int, index: int) -> float:
@@ -185,11 +187,8 @@ class DyadicEncoder:
             HorizonReached: if the tick lies past the horizon; nothing is absorbed.
         """
         horizon = self._strategy.horizon
-        if horizon is not None and self._tick >= horizon:
-            raise HorizonReached(
-                f"{self._strategy.name} was calibrated for {horizon} ticks and has closed them "
-                "all; declare a longer horizon, or a strategy without one, before the stream starts"
-            )
+        if horizon is not None:
+            refuse_past_horizon(self._strategy.name, self._tick, horizon)
         total = ExactVector.zeros(self._dimension, self._increment_exponent)
         total.add(increment)
         self._tick += 1

@@ -47,35 +47,30 @@ class HonakerTree(DyadicStrategy):
     """The tight binary tree with Honaker's bottom-up estimate.
 
     Attributes:
-        ticks: the horizon: how many ticks may be closed.
+        horizon: the last tick.
     """
 
-    ticks: int
+    horizon: int
 
     def __post_init__(self) -> None:
-        tree_levels(self.ticks)
+        tree_levels(self.horizon)
 
     @property
     def name(self) -> str:
         """Its name in the catalogue."""
         return "honaker_tree"
 
-    @property
-    def horizon(self) -> int:
-        """The last tick."""
-        return self.ticks
-
     def sensitivity(self, participation: Participation, *, order: int) -> float:
         """The largest shift of one unit: that of the binary tree, whose nodes these are."""
-        return dyadic_sensitivity(tree_levels(self.ticks), participation, order=order)
+        return dyadic_sensitivity(tree_levels(self.horizon), participation, order=order)
 
     def rounding_norm(self, participation: Participation, *, order: int) -> float:
         """How many nodes one unit's records touch, or its square root for ``order=2``."""
-        return dyadic_rounding_norm(tree_levels(self.ticks), participation, order=order)
+        return dyadic_rounding_norm(tree_levels(self.horizon), participation, order=order)
 
     def code_bound(self) -> float:
         """The largest node sums this many increments."""
-        return float(1 << (self.ticks.bit_length() - 1))
+        return float(1 << (self.horizon.bit_length() - 1))
 
     def memory(self, tick: int) -> int:
         """One exact vector per node of the cover."""

@@ -8,7 +8,7 @@ is taken. The released sum adds the epochs that are over and the open epoch's co
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scipy.optimize import minimize_scalar
 
@@ -41,9 +41,11 @@ class Hybrid(DyadicStrategy):
     below and a weight of 1.
 
     Attributes:
+        horizon: None: it runs for ever.
         split: the epoch total's share of the squared shift, in (0, 1).
     """
 
+    horizon: None = field(default=None, init=False)
     split: float = DEFAULT_SPLIT
 
     def __post_init__(self) -> None:
@@ -56,11 +58,6 @@ class Hybrid(DyadicStrategy):
     def name(self) -> str:
         """Its name in the catalogue."""
         return "hybrid"
-
-    @property
-    def horizon(self) -> None:
-        """None: it runs for ever."""
-        return
 
     def sensitivity(self, participation: Participation, *, order: int) -> float:
         """The largest shift of one unit.

@@ -15,8 +15,9 @@ import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import ExactVector
-from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
+from dpstream.errors import ConfigurationError, NotPrivate
 from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.pending import refuse_past_horizon
 from dpstream.mechanisms.continual.strategy import (
     Address,
     Decoder,
@@ -294,11 +295,8 @@ class ContinualSum:
             HorizonReached: past the horizon; nothing is absorbed.
         """
         horizon = self.horizon
-        if horizon is not None and state.tick >= horizon:
-            raise HorizonReached(
-                f"the continual sum by {self.strategy.name} has closed its {horizon} ticks; "
-                "declare a longer horizon, or a strategy without one, before the stream starts"
-            )
+        if horizon is not None:
+            refuse_past_horizon(f"continual sum by {self.strategy.name}", state.tick, horizon)
         state.encoder.absorb(increment)
         state.tick += 1
 

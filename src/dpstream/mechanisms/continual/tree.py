@@ -82,38 +82,33 @@ class BinaryTree(DyadicStrategy):
     never if none does. Memory is one exact vector per set bit of the tick.
 
     Attributes:
-        ticks: the horizon: how many ticks may be closed.
+        horizon: the last tick.
     """
 
-    ticks: int
+    horizon: int
 
     def __post_init__(self) -> None:
-        tree_levels(self.ticks)
+        tree_levels(self.horizon)
 
     @property
     def name(self) -> str:
         """Its name in the catalogue."""
         return "binary_tree"
 
-    @property
-    def horizon(self) -> int:
-        """The last tick."""
-        return self.ticks
-
     def sensitivity(self, participation: Participation, *, order: int) -> float:
         """The largest shift of one unit: exact for caps up to ``EXACT_CAP``, else a bound.
 
         The first record touches one node on each of ``floor(log2 T) + 1`` levels.
         """
-        return tree_sensitivity(self.ticks, participation, order=order)
+        return tree_sensitivity(self.horizon, participation, order=order)
 
     def rounding_norm(self, participation: Participation, *, order: int) -> float:
         """How many nodes one unit's records touch, or its square root for ``order=2``."""
-        return dyadic_rounding_norm(tree_levels(self.ticks), participation, order=order)
+        return dyadic_rounding_norm(tree_levels(self.horizon), participation, order=order)
 
     def code_bound(self) -> float:
         """The largest node sums this many increments."""
-        return float(1 << (self.ticks.bit_length() - 1))
+        return float(1 << (self.horizon.bit_length() - 1))
 
     def memory(self, tick: int) -> int:
         """One exact vector per node of the cover."""
