@@ -28,9 +28,9 @@ TAIL_CUT: Final = 4.5
 ERROR_BOUND: Final = 2.0**-43
 """Certified bound of the float64 normal's distance from the ideal one, up to ``TAIL_CUT``.
 
-More than 32 times the sum of its parts: the quantile function's error (2^-49.3 at worst,
-measured), the uniform number's further bits (2^-49.1), its rounding to float64 (2^-51.6) and
-that of the product with the scale (2^-50.8).
+28 times the sum of its parts: the quantile function's error (2^-49.3 at worst, measured), the
+uniform number's further bits (2^-49.1), its rounding to float64 (2^-51.6) and that of the
+product with the scale (2^-50.8).
 """
 
 _HEAD_BITS: Final = 63
