@@ -7,17 +7,18 @@ be a second stream on one budget.
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Never, SupportsIndex
+from typing import Any
 
 from dpstream.engine.ports import Commit, Contribution, OnStep, ReleaseRow, ignore_step
-from dpstream.errors import NotPrivate, StoreCorrupt, StoreError, StoreLocked, StoreMismatch
+from dpstream.engine.uncopyable import Uncopyable
+from dpstream.errors import StoreCorrupt, StoreError, StoreLocked, StoreMismatch
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.release import Measurement
 
 _SECRET_BYTES = 32
 
 
-class MemoryStore:
+class MemoryStore(Uncopyable):
     """A stream's memory in this process.
 
     A stream that was closed can be opened again from the same object. ``acquire`` supersedes an
@@ -154,18 +155,3 @@ class MemoryStore:
     def _require_writer(self) -> None:
         if not self._held:
             raise StoreLocked(f"{self.name} was closed; acquire it before writing")
-
-    def __copy__(self) -> Never:
-        raise _no_copy()
-
-    def __deepcopy__(self, memo: object) -> Never:
-        raise _no_copy()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Never:
-        raise _no_copy()
-
-
-def _no_copy() -> NotPrivate:
-    return NotPrivate(
-        "a store cannot be copied or pickled: its budget belongs to one stream; open a new store"
-    )

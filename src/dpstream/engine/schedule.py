@@ -194,7 +194,8 @@ class Thinning:
 
     def horizon_ticks(self, records: int) -> int:
         """Ticks that close within ``records`` records."""
-        low, high = 0, records // self.start + 1
+        # One tick, the first that ends at a multiple of ``every``, may be shorter than start.
+        low, high = 0, records // self.start + 2
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.end(middle) <= records else (low, middle)

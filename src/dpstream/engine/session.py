@@ -48,6 +48,7 @@ from dpstream.engine.publication import (
 from dpstream.engine.schedule import Position, Segment
 from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
+from dpstream.engine.uncopyable import Uncopyable
 from dpstream.errors import HorizonReached, SourceError, StoreError
 from dpstream.learners.learner import Tick
 from dpstream.privacy.ledger import Ledger, LedgerRow
@@ -56,7 +57,7 @@ from dpstream.release import Guarantee, Measurement, Release
 State = TypeVar("State")
 
 
-class Session(Generic[State]):
+class Session(Uncopyable, Generic[State]):
     """A running stream: records in, releases out. For one thread at a time.
 
     Opening it on an empty store begins the stream and charges the learner's opening events;

@@ -161,3 +161,18 @@ def _tick_of(line: bytes) -> int | None:
     except (ValueError, KeyError, TypeError):
         return None
     return tick if isinstance(tick, int) else None
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The whole lines of a published log, first to last; half a last line is left out.
+
+    Raises:
+        StoreError: if the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line[:-1]
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror})") from error

@@ -27,6 +27,7 @@ from dpstream.engine.ports import (
     ReleaseRow,
     ignore_step,
 )
+from dpstream.engine.uncopyable import Uncopyable
 from dpstream.errors import StoreCorrupt, StoreError, StoreLocked, StoreMismatch
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.release import Measurement
@@ -39,7 +40,7 @@ from dpstream.stores.migration import migrate
 _LOOKUP = 500
 
 
-class SqliteStore:
+class SqliteStore(Uncopyable):
     """A stream's durable memory in one file, for one writer at a time and any readers.
 
     Args:

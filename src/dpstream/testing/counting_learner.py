@@ -6,8 +6,12 @@ taken as one vector, by at most ``cap`` times what one record can: for zero_out 
 1 in the domain's scaled units; for replace twice that. Hence one Gaussian event for life, with
 ``mu = cap * shift / sigma``. Its sums and its estimate are simple enough to check by hand, which
 is what it is for.
+
+With ``charge_each`` every release is charged by itself, at ``mu / sqrt(horizon)``, as if each
+could see all of a unit: wasteful, and a test of a ledger that grows with the stream.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +20,7 @@ import numpy as np
 
 from dpstream.arrays import IntArray
 from dpstream.domain.batch import GRID_BITS, Batch
+from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
@@ -53,6 +58,7 @@ class CountingLearner:
         unit: whose contribution is hidden.
         neighbours: what it is hidden against.
         horizon: its last tick, or None.
+        charge_each: charge each release, not the stream's life; needs a horizon.
     """
 
     name = "CountingLearner"
@@ -66,23 +72,36 @@ class CountingLearner:
         unit: Unit,
         neighbours: Neighbours,
         horizon: int | None = None,
+        charge_each: bool = False,
     ) -> None:
+        if charge_each and horizon is None:
+            raise ConfigurationError("charge_each needs a horizon to share the budget over")
         self.horizon = horizon
+        self._charge_each = charge_each
         self._dimension = dimension
         self._sensitivity = counting_sensitivity(unit, neighbours)
-        self._sigma = self._sensitivity / gaussian_mu(budget)
+        shares = horizon if charge_each and horizon is not None else 1
+        self._sigma = self._sensitivity / gaussian_mu(budget) * math.sqrt(shares)
 
     def describe(self) -> Mapping[str, Any]:
         """Every public parameter."""
-        return {"dimension": self._dimension, "sigma": self._sigma, "horizon": self.horizon}
+        return {
+            "dimension": self._dimension,
+            "sigma": self._sigma,
+            "horizon": self.horizon,
+            "charge_each": self._charge_each,
+        }
 
     def opening_events(self) -> Sequence[Event]:
-        """One event for the stream's life."""
-        return [gaussian_event(self.name, sensitivity=self._sensitivity, sigma=self._sigma)]
+        """One event for the stream's life, unless each release is charged."""
+        return [] if self._charge_each else [self._event()]
 
     def next_events(self, tick: Tick) -> Sequence[Event]:
-        """Nothing more: every tick is covered from the start."""
-        return []
+        """One event for each release, if so declared."""
+        return [self._event()] if self._charge_each else []
+
+    def _event(self) -> Event:
+        return gaussian_event(self.name, sensitivity=self._sensitivity, sigma=self._sigma)
 
     def init(self) -> CountingState:
         """Nothing summed up."""

@@ -1,0 +1,196 @@
+"""Recompute what a store claims: the ledger's chain, epsilon, and the log.
+
+Everything here but the last check reads public rows alone and needs no key: whoever holds the
+store's file can verify it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpstream.engine.ports import KeyProvider, Store
+from dpstream.engine.publication import FIRST_DIGEST, chained, from_line
+from dpstream.engine.snapshot import Snapshot
+from dpstream.errors import DpstreamError, StoreCorrupt, StoreError
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.ledger import Ledger, opening_digest
+from dpstream.privacy.unit import Unit
+from dpstream.release import Measurement
+from dpstream.stores.release_log import read_lines
+from dpstream.stores.sqlite import SqliteStore
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was recomputed.
+
+    Attributes:
+        name: what.
+        passed: whether it is as claimed.
+        detail: the figures, or what is wrong.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a store's verification found.
+
+    Attributes:
+        checks: everything that was recomputed, in order.
+        identity: the stream's public declaration.
+        spent: epsilon at the budget's delta, recomputed from the events; None if the ledger
+            does not verify.
+        budget: the declared budget.
+        releases: how many are in the log.
+    """
+
+    checks: tuple[Check, ...]
+    identity: Mapping[str, Any]
+    spent: float | None
+    budget: Budget
+    releases: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is as claimed."""
+        return all(check.passed for check in self.checks)
+
+
+def verify_store(
+    path: Path | str,
+    *,
+    published: Path | str | None = None,
+    keys: KeyProvider | None = None,
+) -> Verification:
+    """Verify an SQLite store without changing it.
+
+    Args:
+        path: the store.
+        published: the published log to compare with the store's, or None.
+        keys: opens the sealed state too; without it only the public part is verified.
+
+    Raises:
+        StoreError: if there is no stream to verify at all.
+    """
+    store = SqliteStore(path, keys, read_only=True)
+    log = None if published is None else Path(published)
+    try:
+        return verify(store, published=log, sealed=keys is not None)
+    finally:
+        store.close()
+
+
+def verify(store: Store, *, published: Path | None = None, sealed: bool = True) -> Verification:
+    """Verify any store; see ``verify_store``."""
+    identity = store.identity()
+    if identity is None:
+        raise StoreError(f"{store.name} holds no stream yet; there is nothing to verify")
+    budget, unit = Budget(**identity["budget"]), Unit(**identity["unit"])
+    ledgers: list[Ledger] = []
+    heads = [opening_digest(budget, unit)]
+
+    def ledger_chain() -> str:
+        rows = store.ledger()
+        ledger = Ledger.from_rows(rows, budget=budget, unit=unit)
+        heads.extend(row.digest for row in rows)
+        ledgers.append(ledger)
+        return f"{len(rows)} rows, head {ledger.head[:16]}"
+
+    def epsilon() -> str:
+        if not ledgers:
+            raise StoreCorrupt("the ledger does not verify")
+        curve = ledgers[0].spent()
+        text = f"epsilon {curve.epsilon(budget.delta):.6g} of {budget.epsilon:.6g}"
+        if not curve.holds(budget.epsilon, budget.delta):
+            raise StoreCorrupt(f"{text} at delta {budget.delta:g}: more than the budget")
+        return f"{text} at delta {budget.delta:g}"
+
+    counted = [0]
+
+    def log_chain() -> str:
+        counted[0] = _verify_log(store, heads, budget)
+        return f"{counted[0]} releases"
+
+    def copy() -> str:
+        assert published is not None
+        return _compare(store, published)
+
+    def state() -> str:
+        position = Snapshot.from_bytes(store.state()).position
+        last = store.last_release()
+        if last is not None and position.tick <= last.tick:
+            raise StoreCorrupt("the state is older than the log")
+        return f"tick {position.tick} is open"
+
+    steps: list[tuple[str, Callable[[], str]]] = [
+        ("ledger chain", ledger_chain),
+        ("epsilon within budget", epsilon),
+        ("release log", log_chain),
+    ]
+    if published is not None:
+        steps.append(("published log", copy))
+    if sealed:
+        steps.append(("sealed state", state))
+    checks = tuple(_check(name, step) for name, step in steps)
+    return Verification(
+        checks=checks,
+        identity=identity,
+        spent=ledgers[0].spent().epsilon(budget.delta) if ledgers else None,
+        budget=budget,
+        releases=counted[0],
+    )
+
+
+def _check(name: str, step: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, step())
+    except DpstreamError as error:
+        return Check(name, False, str(error))
+
+
+def _verify_log(store: Store, heads: list[str], budget: Budget) -> int:
+    """Walk the log: every digest recomputed, every release at a ledger head that existed."""
+    measured = store.measurements()
+    waiting = next(measured, None)
+    digest, count = FIRST_DIGEST, 0
+    for row in store.releases():
+        own: list[Measurement] = []
+        while waiting is not None and waiting[0] == row.tick:
+            own.append(waiting[1])
+            waiting = next(measured, None)
+        digest = chained(row.line, tick=row.tick, measurements=own, previous=digest).digest
+        release = from_line(row.line)
+        if digest != row.digest or release.tick != row.tick:
+            raise StoreCorrupt(f"the release at tick {row.tick} does not match its digest")
+        rows, head = release.provenance["ledger_rows"], release.provenance["ledger_head"]
+        if not isinstance(rows, int) or not 0 <= rows < len(heads) or heads[rows] != head:
+            raise StoreCorrupt(f"the release at tick {row.tick} rests on another ledger")
+        stated = release.guarantee
+        if (stated.epsilon, stated.delta) != (budget.epsilon, budget.delta):
+            raise StoreCorrupt(f"the release at tick {row.tick} states another budget")
+        count += 1
+    if waiting is not None:
+        raise StoreCorrupt(f"a measurement of tick {waiting[0]} belongs to no release")
+    return count
+
+
+def _compare(store: Store, published: Path) -> str:
+    count = 0
+    lines = read_lines(published)
+    for row in store.releases():
+        line = next(lines, None)
+        if line is None:
+            raise StoreCorrupt(
+                f"{published} ends before tick {row.tick}; resume the stream to have it sent again"
+            )
+        if line != row.line:
+            raise StoreCorrupt(f"{published} differs from the store at tick {row.tick}")
+        count += 1
+    if next(lines, None) is not None:
+        raise StoreCorrupt(f"{published} goes on after the store's last release")
+    return f"{count} lines equal"

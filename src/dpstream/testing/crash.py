@@ -1,0 +1,97 @@
+"""Runs a small stream in a process of its own, to be killed.
+
+A child process resumes the stream in a folder and dies by SIGKILL at a chosen step of the
+protocol, or whenever its parent kills it. What it leaves in the folder is what a crash leaves.
+"""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from dpstream.engine.session import Session
+from dpstream.engine.stream import Stream
+from dpstream.privacy.unit import Unit
+from dpstream.stores.release_log import ReleaseLog
+from dpstream.stores.sqlite import SqliteStore
+from dpstream.testing.counting_learner import CountingState
+from dpstream.testing.small_stream import ArraySource, small_records, small_stream
+
+STORE = "store.sqlite"
+LOG = "releases.jsonl"
+
+
+def crash_stream(*, ticks: int, insecure_seed: int | None = None) -> Stream[CountingState]:
+    """A stream that charges at each release, so that the ledger tells what was published."""
+    return small_stream(unit=Unit(), horizon=ticks, charge_each=True, insecure_seed=insecure_seed)
+
+
+def run_to_end(
+    folder: Path,
+    *,
+    ticks: int,
+    sizes: Sequence[int],
+    insecure_seed: int | None = None,
+    fatal_step: int | None = None,
+) -> list[str]:
+    """Begin or resume the stream in a folder and run it to its end.
+
+    Args:
+        folder: holds the store, its key and the published log.
+        ticks: the stream's length, ten records each.
+        sizes: of the chunks.
+        insecure_seed: for comparing streams that were created apart.
+        fatal_step: die at this step, counted from 1.
+
+    Returns:
+        The names of the steps, in order.
+    """
+    steps: list[str] = []
+
+    def on_step(step: str) -> None:
+        steps.append(step)
+        if len(steps) == fatal_step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    stream = crash_stream(ticks=ticks, insecure_seed=insecure_seed)
+    store = SqliteStore(folder / STORE, on_step=on_step)
+    log = ReleaseLog(folder / LOG)
+    with Session(stream, store=store, sinks=[log], on_step=on_step) as session:
+        for _ in session.run(ArraySource(small_records(10 * ticks), sizes)):
+            pass
+    return steps
+
+
+def start_run(
+    folder: Path,
+    *,
+    ticks: int,
+    sizes: Sequence[int],
+    insecure_seed: int | None = None,
+    fatal_step: int | None = None,
+) -> BaseProcess:
+    """Start ``run_to_end`` in a child process; returns when the child is at work."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "dpstream.testing.crash_preload"])
+    ready, told = context.Pipe(duplex=False)
+    options = {
+        "ticks": ticks,
+        "sizes": sizes,
+        "insecure_seed": insecure_seed,
+        "fatal_step": fatal_step,
+    }
+    process = context.Process(target=_work, args=(told, folder, options))
+    process.start()
+    told.close()
+    ready.recv_bytes()
+    ready.close()
+    return process
+
+
+def _work(told: Connection, folder: Path, options: dict[str, Any]) -> None:
+    told.send_bytes(b"at work")
+    run_to_end(folder, **options)
