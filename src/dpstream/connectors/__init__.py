@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Where records come from: files, folders, standard input, and data in memory."""

@@ -6,7 +6,7 @@ CSV, JSON lines, Parquet, frames and matrices.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -97,6 +97,8 @@ def read_records(
         )
     chunk = data if isinstance(data, RawChunk) else None
     raw = chunk.data if chunk else data
+    if chunk and targets is None and schema.targets:
+        targets = chunk.targets
     apart = targets is not None
     extra = [name for name in (unit_column, time_column) if name is not None]
     if (
@@ -278,8 +280,8 @@ def _cells(values: Any) -> Cells:
         if values.ndim != 1:
             raise SchemaError(f"a column has {values.ndim} dimensions; it must have one")
         return values
-    if isinstance(values, list):
-        return values
+    if isinstance(values, list | tuple):
+        return cast("Sequence[Any]", values)
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
         raise SchemaError(f"a column came as {type(values).__name__}; it must be a sequence")
     import narwhals as nw

@@ -54,9 +54,16 @@ class Batch:
             raise ValueError("batch rows must be C-ordered float64")
 
     @classmethod
-    def empty(cls, dimension: int, target_count: int) -> "Batch":
-        """A batch of no records."""
-        return cls(np.zeros((0, 1 + dimension + target_count)), dimension)
+    def empty(
+        cls, dimension: int, target_count: int, *, units: bool = False, times: bool = False
+    ) -> "Batch":
+        """A batch of no records, with empty ``units`` and ``times`` if asked for."""
+        return cls(
+            np.zeros((0, 1 + dimension + target_count)),
+            dimension,
+            np.zeros(0, f"V{IDENTIFIER_BYTES}") if units else None,
+            np.zeros(0) if times else None,
+        )
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -121,6 +128,7 @@ class RawChunk:
         lines: the line number of each record in its file, from 1, or None where records have
             no lines; error messages name them and nothing else of a record.
         origin: the public name of the file or stream, for error messages.
+        targets: the targets, if they come apart from the data.
     """
 
     data: Any
@@ -128,3 +136,4 @@ class RawChunk:
     length: int
     lines: Sequence[int] | None = None
     origin: str = "source"
+    targets: Any = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.admission import Schema, read_records
-from dpstream.domain.batch import Batch
+from dpstream.domain.batch import Batch, RawChunk
 from dpstream.domain.cell import UnitHash
 from dpstream.domain.column import (
     Boolean,
@@ -300,6 +300,13 @@ class Domain:
                 where a number is declared. The message names the column and the line, never the
                 content.
         """
+        if isinstance(data, RawChunk) and data.length == 0:
+            return Batch.empty(
+                self.dimension,
+                self.target_count,
+                units=unit_column is not None,
+                times=time_column is not None,
+            )
         records = read_records(
             Schema(self.columns, self.targets, self.intercept),
             data,

@@ -1,0 +1,49 @@
+"""From a place and a format to a source."""
+
+from collections.abc import Sequence
+
+from dpstream.connectors.delimited import Delimited
+from dpstream.connectors.json_lines import JsonLines
+from dpstream.connectors.location import STANDARD_INPUT, Format, format_at
+from dpstream.connectors.parquet import ParquetSource
+from dpstream.connectors.text_source import TextSource
+from dpstream.domain.batch import BLOCK_ROWS
+from dpstream.engine.ports import Source
+from dpstream.errors import ConfigurationError, SourceError
+
+
+def open_source(
+    location: str,
+    *,
+    format_: Format | None = None,
+    columns: Sequence[str] | None = None,
+    chunk_rows: int = BLOCK_ROWS,
+    patience: float | None = None,
+) -> Source:
+    """The source at a file, a folder or standard input (``"-"``).
+
+    Args:
+        location: where it is.
+        format_: csv, jsonl or parquet; by default what the names of the files end in.
+        columns: the only columns that are needed, for formats that can leave others unread.
+        chunk_rows: at most this many records per chunk.
+        patience: seconds of silence on standard input after which an empty chunk is handed out.
+
+    Raises:
+        SourceError: if there is nothing there, or the format cannot be told.
+    """
+    if format_ is None:
+        if location == STANDARD_INPUT:
+            raise SourceError("standard input has no file name; give the format: csv or jsonl")
+        format_ = format_at(location)
+    match format_:
+        case "csv":
+            return TextSource(location, Delimited(), chunk_rows=chunk_rows, patience=patience)
+        case "jsonl":
+            return TextSource(location, JsonLines(), chunk_rows=chunk_rows, patience=patience)
+        case "parquet":
+            return ParquetSource(location, columns=columns, chunk_rows=chunk_rows)
+        case _:
+            raise ConfigurationError(
+                f"source format is {format_!r}; it must be csv, jsonl or parquet"
+            )
