@@ -121,6 +121,9 @@ def test_failures_add():
     assert curve.epsilon(2e-7) == math.inf
     assert curve.epsilon(4e-7) <= 1.0
     assert not curve.is_pure
+    # A failure too small to change a rounded sum still raises it.
+    gaussian = PrivacyCurve.gaussian(0.3)
+    assert gaussian.compose(PrivacyCurve.failure(1e-25)).delta(1.0) > gaussian.delta(1.0)
     assert PrivacyCurve.failure(0.6).repeat(2).delta(3.0) == 1.0
     assert PrivacyCurve.approximate(0.5, 1e-7) == PrivacyCurve.pure(0.5).compose(
         PrivacyCurve.failure(1e-7)

@@ -4,8 +4,9 @@ An event describes one measurement, or one adaptive family of measurements, by t
 number that bounds what it reveals of any unit. Events are frozen, serialise to JSON and back
 without loss, and know nothing of composition: ``bounds.curve_of`` gives each its curve.
 
-``covers`` names the record positions an event can reveal anything about: None for every
-position, or a half-open interval ``(first, end)``. Events with disjoint intervals compose in
+``covers`` names the record positions an event can reveal anything about, directly or through
+secret state: None for every position, or a half-open interval ``(first, end)``. What it depends
+on through released values alone does not count. Events with disjoint intervals compose in
 parallel when the unit is a record.
 """
 
