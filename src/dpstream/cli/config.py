@@ -70,7 +70,7 @@ class TargetSection(Section):
 class RecordSection(Section):
     """How a record is bounded as a whole."""
 
-    bound: Literal["l2", "max"] = "max"
+    bound: Literal["l2", "max"] = "l2"
     norm: Annotated[float, Field(gt=0)] | None = None
     intercept: bool = True
 
@@ -99,6 +99,8 @@ class ScheduleSection(Section):
     interval: Annotated[float, Field(gt=0)] | None = None
     clock: str | None = None
     start: Annotated[int, Field(ge=1)] | None = None
+    ticks_per_doubling: Annotated[int, Field(ge=1)] | None = None
+    publish_every: Annotated[int, Field(ge=1)] | None = None
     horizon: Annotated[int, Field(ge=1)] | None = None
     records: Annotated[int, Field(ge=1)] | None = None
 
@@ -146,7 +148,7 @@ class Config(Section):
     """A whole configuration file."""
 
     columns: Annotated[dict[str, ColumnSection], Field(min_length=1)]
-    targets: Annotated[dict[str, TargetSection], Field(min_length=1)]
+    targets: dict[str, TargetSection] = Field(default_factory=dict[str, TargetSection])
     privacy: PrivacySection
     schedule: ScheduleSection
     source: SourceSection = SourceSection()

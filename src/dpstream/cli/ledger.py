@@ -1,0 +1,83 @@
+"""``dpstream ledger`` and ``dpstream verify``: what was spent, and whether it adds up."""
+
+import sys
+from pathlib import Path
+
+from dpstream.cli.failure import FAILURE
+from dpstream.cli.folder import RunFolder
+from dpstream.cli.output import print_json, print_table, print_text
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.ledger import Ledger
+from dpstream.privacy.unit import Unit
+from dpstream.stores.sqlite import SqliteStore
+from dpstream.stores.verification import verify_store
+
+
+def ledger(folder_path: Path, *, as_json: bool) -> None:
+    """Show the ledger of a run's folder."""
+    folder = RunFolder(folder_path)
+    folder.require_store()
+    store = SqliteStore(folder.store, read_only=True)
+    try:
+        identity = store.identity() or {}
+        budget, unit = Budget(**identity["budget"]), Unit(**identity["unit"])
+        kept = Ledger.from_rows(store.ledger(), budget=budget, unit=unit)
+    finally:
+        store.close()
+    spent = kept.spent().epsilon(budget.delta)
+    if as_json:
+        print_json(
+            {
+                "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+                "epsilon_spent": spent,
+                "head": kept.head,
+                "rows": [row.to_json() for row in kept.rows],
+            }
+        )
+        return
+    print_text(
+        f"unit: {unit.kind}, at most {unit.cap} record{'s' if unit.cap > 1 else ''}; "
+        f"neighbours: {identity['neighbours']}",
+        f"spent: epsilon {spent:.6g} of {budget.epsilon:.6g} at delta {budget.delta:.3g}",
+        f"head: {kept.head}",
+    )
+    rows: list[tuple[str, str, str]] = []
+    for row in kept.rows:
+        event = dict(row.event.to_json())
+        kind, name = str(event.pop("kind")), str(event.pop("name", ""))
+        details = ", ".join(f"{key} {value}" for key, value in event.items() if value is not None)
+        rows.append((str(row.index), f"{name or kind} ({kind})", details))
+    print_table(("row", "event", "parameters"), rows)
+
+
+def verify(folder_path: Path, *, head: str | None, as_json: bool) -> None:
+    """Recompute everything a run's folder claims; exit 1 if anything is not as claimed."""
+    folder = RunFolder(folder_path)
+    folder.require_store()
+    published = folder.releases if folder.releases.exists() else None
+    found = verify_store(folder.store, published=published)
+    checks = [
+        {"name": check.name, "passed": check.passed, "detail": check.detail}
+        for check in found.checks
+    ]
+    passed = found.passed
+    if head is not None:
+        held = any(row_head == head for row_head in found.heads)
+        passed = passed and held
+        checks.append(
+            {
+                "name": "head kept elsewhere",
+                "passed": held,
+                "detail": "is in the chain"
+                if held
+                else "is not in the chain: the store was rolled back or belongs to another stream",
+            }
+        )
+    if as_json:
+        print_json({"passed": passed, "epsilon_spent": found.spent, "checks": checks})
+    else:
+        for check in checks:
+            mark = "ok  " if check["passed"] else "FAIL"
+            print_text(f"{mark} {check['name']}: {check['detail']}")
+    if not passed:
+        sys.exit(FAILURE)

@@ -1,0 +1,117 @@
+"""``dpstream run``: stream in, fresh private model out."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpstream.cli.assemble import assemble_source, assemble_stream
+from dpstream.cli.config import Config, load_config
+from dpstream.cli.folder import RunFolder, ledger_json, model_json, write_public
+from dpstream.cli.output import print_json, print_text
+from dpstream.cli.progress import progress_line
+from dpstream.cli.summary import describe_model
+from dpstream.engine.ports import Source
+from dpstream.engine.publication import from_line
+from dpstream.engine.session import Session
+from dpstream.engine.stream import Stream
+from dpstream.errors import ConfigurationError
+from dpstream.report.run import run_report, thin_out
+from dpstream.stores.release_log import ReleaseLog
+from dpstream.stores.sqlite import SqliteStore
+
+
+def run(
+    config_path: Path,
+    *,
+    input_path: str | None,
+    out: Path,
+    resume: bool,
+    insecure_seed: int | None,
+    as_json: bool,
+) -> None:
+    """Run the command; see ``dpstream run --help``."""
+    config = load_config(config_path)
+    stream = assemble_stream(config, insecure_seed=insecure_seed)
+    source = assemble_source(config, folder=config_path.parent, input_path=input_path)
+    folder = RunFolder(out)
+    if folder.store.exists() and not resume:
+        raise ConfigurationError(
+            f"{out} holds a stream already; continue it with --resume, or choose another --out. "
+            "Starting the same stream anew would spend its budget twice"
+        )
+    if resume:
+        folder.require_store()
+    folder.create()
+    summary = _stream(stream, source, folder, config)
+    if as_json:
+        print_json(summary)
+        return
+    _print_summary(summary, folder)
+
+
+def _stream(
+    stream: Stream[Any], source: Source, folder: RunFolder, config: Config
+) -> Mapping[str, Any]:
+    store = SqliteStore(folder.store)
+    sinks = (ReleaseLog(folder.releases),)
+    new = 0
+    with progress_line(config.schedule.records) as shown:
+        session = Session(stream, store=store, sinks=sinks, on_progress=shown)
+        with session:
+            try:
+                for _ in session.run(source):
+                    new += 1
+            finally:
+                # Whatever stopped the stream, what was committed is shown whole.
+                _write_files(session, stream, folder, config)
+            row = store.last_release()
+            last = None if row is None else from_line(row.line)
+            return {
+                "folder": str(folder.root),
+                "records": session.records,
+                "tick": 0 if last is None else last.tick,
+                "new_releases": new,
+                "epsilon_spent": session.ledger.spent().epsilon(stream.budget.delta),
+                "epsilon": stream.budget.epsilon,
+                "delta": stream.budget.delta,
+                "ledger_head": session.ledger.head,
+                "insecure_seed": stream.insecure_seed is not None,
+                "model": None if last is None else last.value,
+            }
+
+
+def _write_files(
+    session: Session[Any], stream: Stream[Any], folder: RunFolder, config: Config
+) -> None:
+    ledger = session.ledger
+    budget = {"epsilon": stream.budget.epsilon, "delta": stream.budget.delta}
+    spent = ledger.spent().epsilon(stream.budget.delta)
+    write_public(
+        folder.ledger, ledger_json(ledger.rows, head=ledger.head, budget=budget, spent=spent)
+    )
+    releases = thin_out(session.releases())
+    if not releases:
+        return
+    write_public(folder.model, model_json(stream.identity(), releases[-1]))
+    if config.output.report:
+        page = run_report(releases, identity=stream.identity(), ledger=ledger)
+        write_public(folder.report, page)
+
+
+def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
+    if summary["insecure_seed"]:
+        sys.stderr.write("dpstream: INSECURE SEED: no privacy statement holds for this run\n")
+    lines = [
+        f"{summary['records']:,} records, {summary['new_releases']:,} new releases, "
+        f"last tick {summary['tick']:,}",
+        f"privacy: epsilon {summary['epsilon_spent']:.4g} of {summary['epsilon']:.4g} "
+        f"at delta {summary['delta']:.3g}, for the whole life of the stream",
+        f"ledger head: {summary['ledger_head']}",
+    ]
+    if summary["model"] is None:
+        lines.append("no release yet: the first tick is still open; continue with --resume")
+    else:
+        lines += describe_model(summary["model"])
+        lines += [f"model: {folder.model}", f"report: {folder.report}"]
+    print_text(*lines)
