@@ -8,11 +8,20 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstream.arrays import FloatArray
+from dpstream.mechanisms.discrete_gaussian import (
+    discrete_gaussian_event,
+    measure_discrete_gaussian,
+)
 from dpstream.mechanisms.exponential import exponential_event, select_exponential
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
+from dpstream.mechanisms.spherical_laplace import (
+    measure_spherical_laplace,
+    spherical_laplace_event,
+)
 from dpstream.privacy.bounds import curve_of
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.calibrate import gaussian_mu
@@ -139,3 +148,39 @@ def test_selection_has_the_range_it_claims(factor: float):
     claimed = exponential_event("select", sensitivity=1.0, scale=1.6).epsilon
     found, error = log_odds_range(1.6 * factor)
     assert (abs(found - claimed) < LIMIT * error) == (factor == 1.0)
+
+
+def residuals(measure, factor: float) -> FloatArray:
+    value, _ = neighbouring_sums()
+    rows = [measure(value, (9, run), factor).value - value for run in range(RUNS)]
+    return np.ldexp(np.array(rows, np.float64), EXPONENT)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 2.0])
+def test_spherical_laplace_noise_is_that_of_its_epsilon(factor: float):
+    scale = 0.4
+    claimed = spherical_laplace_event("sum", sensitivity=1.0, scale=scale).epsilon
+
+    def measure(value, address, factor):
+        return measure_spherical_laplace(
+            value, EXPONENT, scale=factor * scale, address=address, noise=NOISE
+        )
+
+    norms = np.linalg.norm(residuals(measure, factor), axis=1)
+    agreement = stats.kstest(norms, stats.gamma(DIMENSION, scale=1.0 / claimed).cdf).pvalue
+    assert (agreement > 1e-7) == (factor == 1.0)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 2.0])
+def test_discrete_gaussian_noise_is_that_of_its_rho(factor: float):
+    sigma = 0.4
+    claimed = discrete_gaussian_event("sum", sensitivity=1.0, sigma=sigma).rho
+
+    def measure(value, address, factor):
+        return measure_discrete_gaussian(
+            value, EXPONENT, sigma=factor * sigma, address=address, noise=NOISE
+        )
+
+    noise = residuals(measure, factor).ravel()
+    law = stats.norm(scale=math.sqrt(1 / (2 * claimed)))
+    assert (stats.kstest(noise, law.cdf).pvalue > 1e-7) == (factor == 1.0)

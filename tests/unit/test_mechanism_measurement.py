@@ -80,9 +80,18 @@ def test_a_value_beyond_the_measurable_range_is_refused_without_being_shown(name
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_a_matrix_is_refused(name: str):
-    with pytest.raises(ConfigurationError, match=r"dimension|shape"):
-        MECHANISMS[name](np.zeros((2, 2), np.int64), 0, 100.0)
+def test_anything_but_a_row_of_integers_is_refused(name: str):
+    for wrong in (np.zeros((2, 2), np.int64), np.asarray(3), np.array([0.5]), np.array(["1"])):
+        with pytest.raises(ConfigurationError, match="row of 64-bit integers"):
+            MECHANISMS[name](wrong, 0, 100.0)
+    with pytest.raises(ConfigurationError, match="uint64"):
+        MECHANISMS[name](np.zeros(2, np.uint64), 0, 100.0)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_narrower_integers_are_the_same_value(name: str):
+    narrow = MECHANISMS[name](np.array([3, 1, 2], np.int16), 0, 100.0)
+    assert np.array_equal(narrow.value, MECHANISMS[name](np.array([3, 1, 2]), 0, 100.0).value)
 
 
 @pytest.mark.parametrize("scale", [math.nan, math.inf, -1.0, 0.0, 1e-30, 1e30])

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.errors import ConfigurationError
-from dpstream.mechanisms.mechanism import Noise, checked_ratio, lattice_units
+from dpstream.mechanisms.mechanism import Noise, checked_ratio, exact_integers, lattice_units
 from dpstream.privacy.event import ExponentialEvent
 from dpstream.randomness.gumbel import LARGEST_SCORE, gumbel_argmax
 from dpstream.release import Measurement
@@ -37,7 +37,7 @@ def select_exponential(
     Raises:
         ConfigurationError: if there are no scores, or scores or scale are out of range.
     """
-    exact = np.asarray(scores, np.int64)
+    exact = exact_integers(scores)
     steps = lattice_units(scale, exponent)
     digest = noise.bind(exact, exponent=exponent)
     index = gumbel_argmax(noise, address, digest, exact, steps)

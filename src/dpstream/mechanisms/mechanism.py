@@ -47,12 +47,10 @@ def measure(
         draw: the sampler, given the value's digest.
 
     Raises:
-        ConfigurationError: if the value has no one dimension or exceeds 2**61; the caller's
+        ConfigurationError: if the value is no row of integers or exceeds 2**61; the caller's
             public bounds must exclude both.
     """
-    exact = np.asarray(value, np.int64)
-    if exact.ndim != 1:
-        raise ConfigurationError(f"a measured value has {exact.ndim} dimensions; flatten it to one")
+    exact = exact_integers(value)
     if np.any((exact > MEASURABLE) | (exact < -MEASURABLE)):
         raise ConfigurationError(
             "a measured value exceeds 2**61 lattice units; choose a coarser lattice or tighter "
@@ -60,6 +58,20 @@ def measure(
         )
     added = draw(noise.bind(exact, exponent=exponent))
     return Measurement(address=address, exponent=exponent, value=exact + added)
+
+
+def exact_integers(value: IntArray) -> IntArray:
+    """The value, if it is a row of integers that 64 bits hold: nothing is rounded in silence.
+
+    Raises:
+        ConfigurationError: if it is not.
+    """
+    if value.ndim != 1 or not np.can_cast(value.dtype, np.int64):
+        raise ConfigurationError(
+            f"a measured value has shape {value.shape} and type {value.dtype}; it must be a row "
+            "of 64-bit integers on its lattice"
+        )
+    return value.astype(np.int64, copy=False)
 
 
 def bounded_sum_sensitivity(
