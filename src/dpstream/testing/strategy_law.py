@@ -47,11 +47,6 @@ class ExplicitStrategy:
     decoding: FloatArray
 
     @property
-    def ticks(self) -> int:
-        """How many ticks were run."""
-        return int(self.decoding.shape[0])
-
-    @property
     def scaled_code(self) -> FloatArray:
         """``C / weight`` over the noisy nodes alone: what privacy depends on."""
         noisy = self.weights > 0
