@@ -37,10 +37,17 @@ def open_reader(path: Path) -> sqlite3.Connection:
     """
     if not path.is_file():
         raise StoreError(f"{path} does not exist; nothing was ever stored there")
-    # SQLite needs to write its shared index to read a live log. Where it may not, and no log is
-    # left beside the file, there is no writer either, and the file can be read as it lies.
-    lone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK)
-    options = "mode=ro&immutable=1" if lone else "mode=ro"
+    try:
+        return _open_reader(path, "mode=ro")
+    except sqlite3.OperationalError:
+        # SQLite needs to write a shared index to read a live log. Where it may not, and no log
+        # is left beside the file, there is no writer either: the file can be read as it lies.
+        if Path(f"{path}-wal").exists():
+            raise
+        return _open_reader(path, "mode=ro&immutable=1")
+
+
+def _open_reader(path: Path, options: str) -> sqlite3.Connection:
     connection = _connect(f"{path.absolute().as_uri()}?{options}", uri=True)
     try:
         version = stored_version(connection, name=str(path))

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -223,11 +223,11 @@ class SqliteStore(Uncopyable):
     def identity(self) -> Mapping[str, Any] | None:
         """The public description of the stream, or None while the store is empty."""
         stored = self._stream("identity")
-        return None if stored is None else cast("dict[str, Any]", json.loads(stored))
+        return None if stored is None else self._json(stored)
 
     def stream_id(self) -> str:
         """The stream's random public name."""
-        return self._require("id").decode()
+        return self._require("id").decode("ascii", "replace")
 
     def secret(self) -> bytes:
         """32 random bytes given at creation."""
@@ -240,13 +240,13 @@ class SqliteStore(Uncopyable):
             if found is None:
                 raise StoreCorrupt(f"{self.name} has no state; restore it from a copy")
             row = _state_row(self._connection, found[0])
-        return self._vault.unseal(found[1], row=row)
+        return self._vault.unseal(self._bytes(found[1]), row=row)
 
     def ledger(self) -> list[LedgerRow]:
         """All ledger rows, in order."""
         with self._guard():
             rows = self._connection.execute("SELECT content FROM ledger ORDER BY number").fetchall()
-        return [LedgerRow.from_json(json.loads(row[0])) for row in rows]
+        return [LedgerRow.from_json(self._json(row[0])) for row in rows]
 
     def releases(self, *, after: int = 0) -> Iterator[ReleaseRow]:
         """The log's releases at later ticks than ``after``, in order."""
@@ -263,20 +263,18 @@ class SqliteStore(Uncopyable):
     def _select_releases(self, clause: str, *values: int) -> Iterator[ReleaseRow]:
         query = f"SELECT tick, line, digest FROM release {clause}"
         for tick, line, digest in self._rows(query, *values):
-            yield ReleaseRow(tick=tick, line=line, digest=digest)
+            yield ReleaseRow(tick=tick, line=self._bytes(line), digest=self._bytes(digest))
 
     def measurements(self) -> Iterator[tuple[int, Measurement]]:
         """All measurements with the tick of their release, in the order they were made."""
         query = "SELECT tick, address, exponent, value FROM measurement ORDER BY number"
         for tick, address, exponent, value in self._rows(query):
-            yield (
-                tick,
-                Measurement(
-                    address=tuple(json.loads(address)),
-                    exponent=exponent,
-                    value=np.frombuffer(value, "<i8").astype(np.int64),
-                ),
-            )
+            content = self._bytes(value)
+            if len(content) % 8:
+                raise self._damaged()
+            integers = np.frombuffer(content, "<i8").astype(np.int64)
+            node = tuple(self._json(address))
+            yield tick, Measurement(address=node, exponent=exponent, value=integers)
 
     def contributions(self, units: Sequence[bytes]) -> list[Contribution]:
         """What is known of these units' contributions."""
@@ -345,9 +343,23 @@ class SqliteStore(Uncopyable):
                 return
             yield from rows
 
+    def _bytes(self, value: object) -> bytes:
+        if not isinstance(value, bytes):
+            raise self._damaged()
+        return value
+
+    def _json(self, text: str | bytes) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError):
+            raise self._damaged() from None
+
+    def _damaged(self) -> StoreCorrupt:
+        return StoreCorrupt(f"{self.name}: its contents are damaged; restore it from a copy")
+
     def _stream(self, key: str) -> bytes | None:
         found = next(self._rows("SELECT value FROM stream WHERE key = ?", key), None)
-        return None if found is None else cast("bytes", found[0])
+        return None if found is None else self._bytes(found[0])
 
     def _require(self, key: str) -> bytes:
         value = self._stream(key)

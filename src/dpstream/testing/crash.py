@@ -7,6 +7,7 @@ protocol, or whenever its parent kills it. What it leaves in the folder is what 
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -15,6 +16,7 @@ from typing import Any
 
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
+from dpstream.errors import StoreLocked
 from dpstream.privacy.unit import Unit
 from dpstream.stores.release_log import ReleaseLog
 from dpstream.stores.sqlite import SqliteStore
@@ -23,6 +25,8 @@ from dpstream.testing.small_stream import ArraySource, small_records, small_stre
 
 STORE = "store.sqlite"
 LOG = "releases.jsonl"
+REFUSED = 3
+"""Exit code of a child that was refused as a second writer."""
 
 
 def crash_stream(*, ticks: int, insecure_seed: int | None = None) -> Stream[CountingState]:
@@ -37,6 +41,7 @@ def run_to_end(
     sizes: Sequence[int],
     insecure_seed: int | None = None,
     fatal_step: int | None = None,
+    fatal_signal: int = signal.SIGKILL,
 ) -> list[str]:
     """Begin or resume the stream in a folder and run it to its end.
 
@@ -45,7 +50,8 @@ def run_to_end(
         ticks: the stream's length, ten records each.
         sizes: of the chunks.
         insecure_seed: for comparing streams that were created apart.
-        fatal_step: die at this step, counted from 1.
+        fatal_step: send itself a signal at this step, counted from 1.
+        fatal_signal: which one: to die, or to be paused.
 
     Returns:
         The names of the steps, in order.
@@ -55,7 +61,7 @@ def run_to_end(
     def on_step(step: str) -> None:
         steps.append(step)
         if len(steps) == fatal_step:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), fatal_signal)
 
     stream = crash_stream(ticks=ticks, insecure_seed=insecure_seed)
     store = SqliteStore(folder / STORE, on_step=on_step)
@@ -73,6 +79,7 @@ def start_run(
     sizes: Sequence[int],
     insecure_seed: int | None = None,
     fatal_step: int | None = None,
+    fatal_signal: int = signal.SIGKILL,
 ) -> BaseProcess:
     """Start ``run_to_end`` in a child process; returns when the child is at work."""
     context = multiprocessing.get_context("forkserver")
@@ -83,6 +90,7 @@ def start_run(
         "sizes": sizes,
         "insecure_seed": insecure_seed,
         "fatal_step": fatal_step,
+        "fatal_signal": fatal_signal,
     }
     process = context.Process(target=_work, args=(told, folder, options))
     process.start()
@@ -94,4 +102,7 @@ def start_run(
 
 def _work(told: Connection, folder: Path, options: dict[str, Any]) -> None:
     told.send_bytes(b"at work")
-    run_to_end(folder, **options)
+    try:
+        run_to_end(folder, **options)
+    except StoreLocked:
+        sys.exit(REFUSED)
