@@ -253,7 +253,14 @@ def test_a_sum_without_horizon_stops_before_its_integers_overflow() -> None:
         horizon: int = 5
 
     assert continual_sum(Bounded()).horizon == 5
-    assert continual_sum(Bounded(), increment_bound=2.0**62).horizon == 0
+    with pytest.raises(ConfigurationError, match="exceed 61 bits"):
+        continual_sum(Bounded(), increment_bound=2.0**62)
+
+
+def test_without_a_bound_or_horizon_it_goes_on() -> None:
+    mechanism = continual_sum(Hybrid(), increment_bound=math.inf)
+    history = play(mechanism, Noise.insecure(2), [1, 70], 70)
+    assert [tick for tick, _, _ in history] == [1, 70]
 
 
 def test_what_it_is_can_be_written_down() -> None:
@@ -302,7 +309,7 @@ def test_an_exact_sum_under_a_lifelong_promise_is_refused() -> None:
         ({"scales": (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)}, "every scale"),
         ({"kind": NoiseKind.SPHERICAL_LAPLACE, "scales": (1.0,) * 5 + (2.0,)}, "one scale"),
         ({"scales": (1.0,) * 5 + (1e-9,)}, "no lattice suits"),
-        ({"increment_bound": 2.0**60}, "beyond 61 bits"),
+        ({"increment_bound": 2.0**60}, "exceed 61 bits"),
     ],
 )
 def test_impossible_declarations_are_refused(changes: dict[str, object], message: str) -> None:

@@ -110,11 +110,12 @@ class ContinualSum:
         object.__setattr__(self, "node_exponent", exponent)
         object.__setattr__(self, "sigma", self._noise_for(self.sensitivity(exponent)))
         bound = self.strategy.code_bound() * self.increment_bound
-        if math.isfinite(bound) and bound > self._largest_node():
+        overflows = math.isfinite(bound) and bound > self._largest_node()
+        if overflows or self.horizon == 0:
             raise ConfigurationError(
-                f"nodes of {self.strategy.name} reach {bound:g} with increments up to "
-                f"{self.increment_bound:g}, beyond 61 bits on the lattice 2**{exponent}; "
-                "lower the increments' bound or the horizon, or allow more noise"
+                f"with increments up to {self.increment_bound:g}, nodes of {self.strategy.name} "
+                f"exceed 61 bits on the lattice 2**{exponent}; lower the increments' bound or the "
+                "horizon, or allow more noise"
             )
 
     @classmethod
