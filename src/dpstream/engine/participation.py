@@ -44,7 +44,7 @@ class Participation:
         self._store = store
         self._key = key
         self._counts: dict[bytes, defaultdict[int, int]] = {}
-        self._pending: defaultdict[tuple[bytes, int], int] = defaultdict(int)
+        self._pending: dict[bytes, defaultdict[int, int]] = {}
         self._hashes: list[bytes] = []
         self._codes: IntArray = np.zeros(0, np.int64)
 
@@ -67,9 +67,9 @@ class Participation:
         self._counts = {unit: defaultdict[int, int](int) for unit in self._hashes}
         for known in self._store.contributions(self._hashes):
             self._counts[known.unit][known.tick] += known.records
-        for (unit, tick), records in self._pending.items():
-            if unit in self._counts:
-                self._counts[unit][tick] += records
+        for unit, counts in self._counts.items():
+            for tick, records in self._pending.get(unit, {}).items():
+                counts[tick] += records
 
     def admit(self, batch: Batch, start: int, stop: int, *, tick: int) -> Batch:
         """Rows ``start`` to ``stop`` of the open chunk, with records over the cap made null."""
@@ -87,7 +87,7 @@ class Participation:
             if records:
                 unit = self._hashes[code]
                 self._counts[unit][slot] += records
-                self._pending[unit, slot] += records
+                self._pending.setdefault(unit, defaultdict(int))[slot] += records
         over_cap = np.zeros(len(part), np.bool_)
         over_cap[counted[excess]] = True
         return part.nullify(over_cap)
@@ -96,7 +96,8 @@ class Participation:
         """What the next commit must make durable."""
         return [
             Contribution(unit=unit, tick=tick, records=records)
-            for (unit, tick), records in self._pending.items()
+            for unit, counts in self._pending.items()
+            for tick, records in counts.items()
         ]
 
     def committed(self) -> None:

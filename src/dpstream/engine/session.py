@@ -217,17 +217,9 @@ class Session(Uncopyable, Generic[State]):
             )
         self._participation.open_chunk(batch)
         self._on_step("admitted")
-        horizon = stream.learner.horizon
-        for segment in stream.schedule.segments(self._position, len(batch), self._times(batch)):
-            if horizon is not None and self._position.tick > horizon:
-                raise HorizonReached(
-                    f"the stream goes on after tick {horizon}, the last that {stream.learner.name} "
-                    "was calibrated for; start a new stream with its own budget, or plan a longer "
-                    "horizon from the start"
-                )
-            release = self._take(batch, segment)
-            if release is not None:
-                yield release
+        segments = stream.schedule.segments(self._position, len(batch), self._times(batch))
+        while (release := self._next_release(batch, segments)) is not None:
+            yield release
         self._on_progress(
             Progress(
                 records=self._position.records,
@@ -236,33 +228,41 @@ class Session(Uncopyable, Generic[State]):
             )
         )
 
+    def _next_release(self, batch: Batch, segments: Iterator[Segment]) -> Release[Model] | None:
+        """Take records up to and including the next release, or all of them."""
+        with self._single_thread():
+            for segment in segments:
+                self._require_horizon()
+                # From here the state in memory may be ahead of itself; only success clears this.
+                self._failed = True
+                release = self._take(batch, segment)
+                self._failed = False
+                if release is not None:
+                    return release
+        return None
+
     def _take(self, batch: Batch, segment: Segment) -> Release[Model] | None:
         learner, tick = self._stream.learner, segment.closes
-        # From here on the state in memory may be ahead of itself: only a success clears this.
-        self._failed = True
-        with self._single_thread():
-            if segment.stop > segment.start:
-                part = self._participation.admit(
-                    batch, segment.start, segment.stop, tick=self._position.tick
-                )
-                self._on_step("capped")
-                learner.learn(self._state, part)
-                self._on_step("learned")
-            if tick is not None:
-                learner.close(self._state, tick)
-                self._on_step("closed")
+        if segment.stop > segment.start:
+            part = self._participation.admit(
+                batch, segment.start, segment.stop, tick=self._position.tick
+            )
+            self._on_step("capped")
+            learner.learn(self._state, part)
+            self._on_step("learned")
         self._position = segment.after
-        release = self._publish(tick) if tick is not None and tick.publish else None
-        self._failed = False
-        return release
+        if tick is None:
+            return None
+        learner.close(self._state, tick)
+        self._on_step("closed")
+        return self._publish(tick) if tick.publish else None
 
     def _publish(self, tick: Tick) -> Release[Model]:
         learner = self._stream.learner
         charged = [self._ledger.charge(event) for event in learner.next_events(tick)]
         self._charges += len(charged)
         self._on_step("charged")
-        with self._single_thread():
-            outcome = learner.release(self._state, tick, self._noise)
+        outcome = learner.release(self._state, tick, self._noise)
         self._on_step("measured")
         release = Release[Model](
             tick=tick.number,
@@ -329,6 +329,15 @@ class Session(Uncopyable, Generic[State]):
         self.close()
 
     # --- within ------------------------------------------------------------------------------
+
+    def _require_horizon(self) -> None:
+        learner = self._stream.learner
+        if learner.horizon is not None and self._position.tick > learner.horizon:
+            raise HorizonReached(
+                f"the stream goes on after tick {learner.horizon}, the last that {learner.name} "
+                "was calibrated for; start a new stream with its own budget, or plan a longer "
+                "horizon from the start"
+            )
 
     def _chunks(self, source: Source) -> Iterator[RawChunk]:
         chunks = source.chunks(self._position.records)

@@ -5,7 +5,8 @@ takes is a step that every new store has taken. Steps are append-only.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from dpstream.errors import StoreMismatch
 
@@ -49,15 +50,29 @@ STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_stream_and_log, _con
 SCHEMA_VERSION = len(STEPS)
 
 
+@contextmanager
+def _one_view(connection: sqlite3.Connection) -> Generator[None, None, None]:
+    """Read everything as of one moment, also while another process makes the tables."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
 def stored_version(connection: sqlite3.Connection, *, name: str) -> int:
     """The version of a store's tables; 0 for an empty file.
 
     Raises:
         StoreMismatch: if the file is no store, or a newer version made it.
     """
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    with _one_view(connection):
+        tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if application != APPLICATION_ID and (tables or version):
         raise StoreMismatch(f"{name} is an SQLite file but no dpstream store; choose another path")
     if version > SCHEMA_VERSION:
