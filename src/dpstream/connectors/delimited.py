@@ -1,13 +1,17 @@
 """Comma-separated values: every value is text, columns are named by the first line."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dpstream.connectors.line_feed import LineFeed, Pause
+from dpstream.connectors.line_feed import LineFeed
 from dpstream.connectors.location import Format
-from dpstream.connectors.text_source import Pack, Row
+from dpstream.connectors.text_source import Run
 from dpstream.errors import SourceError
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,17 @@ class Delimited:
         """Its name."""
         return "csv"
 
-    def open(self, feed: LineFeed) -> tuple[Pack, Iterator[Row | Pause]]:
-        """Begin a file with its header.
+    def open(
+        self, feed: LineFeed, limit: int
+    ) -> tuple[Callable[[list[list[str]]], dict[str, Sequence[str]]], Iterator[Run | None]]:
+        """Begin a file with its header; see ``RowFormat.open``.
 
         Raises:
             SourceError: if a line is not a row, or has another number of fields than the header.
         """
         tabs = feed.origin.casefold().endswith((".tsv", ".tsv.gz"))
         delimiter = self.delimiter or ("\t" if tabs else ",")
-        reader = csv.reader(feed, delimiter=delimiter, strict=True)
+        reader = csv.reader(feed.lines(), delimiter=delimiter, strict=True)
         if self.columns is not None:
             header = list(self.columns)
         else:
@@ -51,24 +57,33 @@ class Delimited:
             columns: list[Sequence[str]] = list(zip(*rows, strict=True)) or [()] * len(header)
             return dict(zip(header, columns, strict=True))
 
-        return pack, _rows(feed, reader, len(header))
+        return pack, _runs(feed, reader, len(header), limit)
 
 
-def _rows(feed: LineFeed, reader: Iterator[list[str]], width: int) -> Iterator[Row | Pause]:
-    while True:
-        if feed.live:
-            yield from feed.pauses()
-        line = feed.line + 1
+def _runs(feed: LineFeed, reader: "Reader", width: int, limit: int) -> Iterator[Run | None]:
+    line = reader.line_num + 1
+    problem = ""
+    ended = False
+    while not ended:
+        yield from feed.silences()
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        ended = True
         try:
-            fields = next(reader, None)
+            for fields in reader:
+                if fields:
+                    if len(fields) != width:
+                        problem = f"does not have the header's number of fields, {width}"
+                        break
+                    rows.append(fields)
+                    lines.append(line)
+                line = reader.line_num + 1
+                if len(rows) == limit or feed.idle:
+                    ended = False
+                    break
         except csv.Error:
-            raise SourceError(f"line {line} of {feed.origin} is not a well-formed row") from None
-        if fields is None:
-            return
-        if not fields:
-            continue
-        if len(fields) != width:
-            raise SourceError(
-                f"line {line} of {feed.origin} does not have the header's number of fields, {width}"
-            )
-        yield Row(line, fields)
+            problem = "is not a well-formed row"
+        if rows:
+            yield Run(rows, lines)
+    if problem:
+        raise SourceError(f"line {line} of {feed.origin} {problem}")

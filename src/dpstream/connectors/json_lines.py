@@ -1,13 +1,13 @@
 """JSON lines: one object per line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from dpstream.connectors.line_feed import LineFeed, Pause
+from dpstream.connectors.line_feed import LineFeed
 from dpstream.connectors.location import Format
-from dpstream.connectors.text_source import Pack, Row
+from dpstream.connectors.text_source import Run
 from dpstream.errors import SourceError
 
 
@@ -20,32 +20,47 @@ class JsonLines:
         """Its name."""
         return "jsonl"
 
-    def open(self, feed: LineFeed) -> tuple[Pack, Iterator[Row | Pause]]:
-        """Begin a file.
+    def open(
+        self, feed: LineFeed, limit: int
+    ) -> tuple[Callable[[list[Any]], list[Any]], Iterator[Run | None]]:
+        """Begin a file; see ``RowFormat.open``.
 
         Raises:
             SourceError: if a line is not one JSON object.
         """
-        return _pack, _rows(feed)
+        return list, _runs(feed, limit)
 
 
-def _pack(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return rows
+def _runs(feed: LineFeed, limit: int) -> Iterator[Run | None]:
+    numbered = enumerate(feed.lines(), 1)
+    line = 0
+    problem = False
+    ended = False
+    while not ended:
+        yield from feed.silences()
+        rows: list[Any] = []
+        lines: list[int] = []
+        ended = True
+        for line, text in numbered:
+            if not text.isspace():
+                row = _object(text)
+                if row is None:
+                    problem = True
+                    break
+                rows.append(row)
+                lines.append(line)
+            if len(rows) == limit or feed.idle:
+                ended = False
+                break
+        if rows:
+            yield Run(rows, lines)
+    if problem:
+        raise SourceError(f"line {line} of {feed.origin} is not one JSON object")
 
 
-def _rows(feed: LineFeed) -> Iterator[Row | Pause]:
-    while True:
-        if feed.live:
-            yield from feed.pauses()
-        text = next(feed, None)
-        if text is None:
-            return
-        if text.isspace():
-            continue
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError):
-            values = None
-        if not isinstance(values, dict):
-            raise SourceError(f"line {feed.line} of {feed.origin} is not one JSON object")
-        yield Row(feed.line, values)
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

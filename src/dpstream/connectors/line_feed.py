@@ -6,7 +6,6 @@ import select
 import sys
 from collections import deque
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -19,14 +18,7 @@ _LONGEST_LINE = 1 << 26
 _MARK = b"\xef\xbb\xbf"
 
 
-class Pause(Enum):
-    """Why a live feed hands out something else than a line."""
-
-    FLUSH = "the next line must be waited for: pass on what is there"
-    SILENCE = "nothing came within the feed's patience"
-
-
-class LineFeed(Iterator[str]):
+class LineFeed:
     """The lines of one file or of standard input, ends of lines included.
 
     Bytes that are not UTF-8 become lone surrogates, so that a damaged value spoils its own
@@ -35,7 +27,6 @@ class LineFeed(Iterator[str]):
     Attributes:
         origin: the public name of the file, for messages.
         live: whether lines may still be on their way: standard input.
-        line: number of lines handed out so far.
     """
 
     def __init__(self, path: Path | None, *, patience: float | None = None) -> None:
@@ -43,11 +34,11 @@ class LineFeed(Iterator[str]):
 
         Args:
             path: the file; None for standard input. Names that end in .gz are decompressed.
-            patience: seconds of silence on standard input after which a pause is told; None to
-                wait for ever.
+            patience: seconds of silence on standard input after which ``silences`` yields; None
+                to wait for ever.
         """
         self.origin = "standard input" if path is None else str(path)
-        self.line = 0
+        self._received = 0
         self._waiting: deque[str] = deque()
         self._tail = b""
         self._at_start = True
@@ -68,17 +59,16 @@ class LineFeed(Iterator[str]):
         if not self.live:
             self._stream.close()
 
-    def pauses(self) -> Iterator[Pause]:
-        """Before a record is read: what there is to do while its first line is waited for.
+    @property
+    def idle(self) -> bool:
+        """Whether the next line would have to be waited for, with lines before it to pass on."""
+        return self.live and not self._waiting
 
-        The iterator ends when a line is there, or when there is none to come.
-        """
-        while self.live and not self._waiting:
-            yield Pause.FLUSH
-            if not self.fill():
-                return
-            if not self._waiting:
-                yield Pause.SILENCE
+    def silences(self) -> Iterator[None]:
+        """Wait for the next line; yields each time that patience runs out."""
+        while self.idle and self.fill():
+            if self.idle:
+                yield
 
     def fill(self) -> bool:
         """Take in what is there, waiting for at least one byte; False at the end.
@@ -106,7 +96,7 @@ class LineFeed(Iterator[str]):
             self._tail += block
             if len(self._tail) > _LONGEST_LINE:
                 raise SourceError(
-                    f"line {self.line + len(self._waiting) + 1} of {self.origin} is longer than "
+                    f"line {self._received + 1} of {self.origin} is longer than "
                     f"{_LONGEST_LINE} bytes; it is not a record"
                 )
         return True
@@ -122,15 +112,18 @@ class LineFeed(Iterator[str]):
         lines = text.split("\n")
         last = lines.pop()
         self._waiting.extend([line + "\n" for line in lines])
+        self._received += len(lines)
         if last:
             self._waiting.append(last)
 
-    def __next__(self) -> str:
-        while not self._waiting:
+    def lines(self) -> Iterator[str]:
+        """The lines, with their ends; to be called once."""
+        take = self._waiting.popleft
+        while True:
+            while self._waiting:
+                yield take()
             if not self.fill():
-                raise StopIteration
-        self.line += 1
-        return self._waiting.popleft()
+                return
 
 
 def _open(path: Path | None) -> io.BufferedIOBase:

@@ -6,7 +6,7 @@ from dpstream.connectors.delimited import Delimited
 from dpstream.connectors.json_lines import JsonLines
 from dpstream.connectors.location import STANDARD_INPUT, Format, format_at
 from dpstream.connectors.parquet import ParquetSource
-from dpstream.connectors.text_source import TextSource
+from dpstream.connectors.text_source import CHUNK_ROWS, TextSource
 from dpstream.domain.batch import BLOCK_ROWS
 from dpstream.engine.ports import Source
 from dpstream.errors import ConfigurationError, SourceError
@@ -17,7 +17,7 @@ def open_source(
     *,
     format_: Format | None = None,
     columns: Sequence[str] | None = None,
-    chunk_rows: int = BLOCK_ROWS,
+    chunk_rows: int | None = None,
     patience: float | None = None,
 ) -> Source:
     """The source at a file, a folder or standard input (``"-"``).
@@ -26,7 +26,7 @@ def open_source(
         location: where it is.
         format_: csv, jsonl or parquet; by default what the names of the files end in.
         columns: the only columns that are needed, for formats that can leave others unread.
-        chunk_rows: at most this many records per chunk.
+        chunk_rows: at most this many records per chunk; by default what suits the format.
         patience: seconds of silence on standard input after which an empty chunk is handed out.
 
     Raises:
@@ -37,12 +37,13 @@ def open_source(
             raise SourceError("standard input has no file name; give the format: csv or jsonl")
         format_ = format_at(location)
     match format_:
-        case "csv":
-            return TextSource(location, Delimited(), chunk_rows=chunk_rows, patience=patience)
-        case "jsonl":
-            return TextSource(location, JsonLines(), chunk_rows=chunk_rows, patience=patience)
+        case "csv" | "jsonl":
+            rows = Delimited() if format_ == "csv" else JsonLines()
+            return TextSource(
+                location, rows, chunk_rows=chunk_rows or CHUNK_ROWS, patience=patience
+            )
         case "parquet":
-            return ParquetSource(location, columns=columns, chunk_rows=chunk_rows)
+            return ParquetSource(location, columns=columns, chunk_rows=chunk_rows or BLOCK_ROWS)
         case _:
             raise ConfigurationError(
                 f"source format is {format_!r}; it must be csv, jsonl or parquet"
