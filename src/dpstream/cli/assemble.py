@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from dpstream.cli.config import Config, Section, nearest
 from dpstream.connectors.location import Format
-from dpstream.connectors.open import open_source
+from dpstream.connectors.opening import open_source
 from dpstream.domain.column import Boolean, Categorical, Column, Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import IntervalTarget
@@ -122,13 +122,13 @@ def assemble_source(config: Config, *, folder: Path, input_path: str | None) -> 
     """The source to read: the command line's, else the configuration's, beside its file."""
     format_: Format | None = config.source.format
     if input_path is not None:
-        return open_source(input_path, format_)
+        return open_source(input_path, format_=format_)
     if config.source.path is None:
         raise ConfigurationError(
             "no source: give --input FILE (or - for standard input), or [source] path"
         )
     location = config.source.path
-    return open_source(location if location == "-" else str(folder / location), format_)
+    return open_source(location if location == "-" else str(folder / location), format_=format_)
 
 
 def _budget(config: Config) -> Budget:

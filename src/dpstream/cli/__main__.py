@@ -1,0 +1,5 @@
+"""``python -m dpstream.cli`` is the ``dpstream`` command."""
+
+from dpstream.cli.main import main
+
+main()

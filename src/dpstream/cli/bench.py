@@ -1,0 +1,56 @@
+"""``dpstream bench``: figures of this machine, each beside its floor from the same run."""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from dpstream.cli.config import nearest
+from dpstream.cli.output import print_json, print_text
+from dpstream.errors import ConfigurationError
+from dpstream.report.page import format_number
+
+BENCHMARKS: Mapping[str, tuple[str, str]] = {
+    "moments": ("dpstream.bench.moments", "admit, sum, release and commit, against bare BLAS"),
+    "memory": ("dpstream.bench.memory", "resident memory from 1e5 to 1e7 records"),
+    "regression": ("dpstream.bench.regression", "regret and excess risk of PrivIncReg1"),
+    "sums": ("dpstream.bench.sums", "predicted and simulated noise of continual sums"),
+    "startup": ("dpstream.bench.startup", "import and --help, against importing numpy"),
+}
+"""Each module has a function ``run`` that returns its figures."""
+
+
+def bench(name: str | None, *, as_json: bool) -> None:
+    """Run one benchmark, or all of them."""
+    if name is not None and name not in BENCHMARKS:
+        raise ConfigurationError(f"no benchmark {name!r}{nearest(name, BENCHMARKS)}")
+    figures: dict[str, Any] = {}
+    for chosen, (module, what) in BENCHMARKS.items():
+        if name not in (None, chosen):
+            continue
+        if not as_json:
+            print_text(f"{chosen}: {what}")
+            sys.stdout.flush()
+        figures[chosen] = import_module(module).run()
+        if not as_json:
+            _show(figures[chosen], 1)
+    if as_json:
+        print_json(figures)
+
+
+def _show(value: Any, depth: int) -> None:
+    indent = "  " * depth
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            print_text(f"{indent}{key}:")
+            _show(item, depth + 1)
+        elif isinstance(item, list):
+            print_text(f"{indent}{key}: {', '.join(_text(part) for part in item)}")
+        else:
+            print_text(f"{indent}{key}: {_text(item)}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return format_number(value)
