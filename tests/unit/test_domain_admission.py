@@ -121,7 +121,7 @@ def test_missing_columns_are_named(form):
 def test_an_absent_member_of_one_record_is_named_with_its_record():
     rows = rows_of(COLUMNS)
     del rows[2]["b"]
-    with pytest.raises(SchemaError, match="record 3 .*'b' is absent"):
+    with pytest.raises(SchemaError, match=r"record 3 .*'b' is absent"):
         DOMAIN.admit(rows)
 
 
@@ -312,7 +312,7 @@ def test_the_clock_reads_seconds_and_times(times):
 @pytest.mark.parametrize("bad", [None, "hunter2", np.nan, np.inf, [1]])
 def test_the_clock_is_public_and_cannot_be_missing(bad):
     columns = {**COLUMNS, "when": [0, bad, 2, 3]}
-    with pytest.raises(SchemaError, match="record 2 .*'when'") as caught:
+    with pytest.raises(SchemaError, match=r"record 2 .*'when'") as caught:
         DOMAIN.admit(columns, time_column="when")
     assert "hunter2" not in str(caught.value)
 

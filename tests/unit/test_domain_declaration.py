@@ -10,6 +10,7 @@ from dpstream.domain.column import Boolean, Categorical, Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import IntervalTarget, LabelTarget
 from dpstream.errors import ConfigurationError
+from dpstream.randomness.public import public_generator
 
 
 def flights(*, intercept: bool = True, norm_bound: float | None = None) -> Domain:
@@ -122,7 +123,7 @@ def test_scaled_coefficients_predict_the_same_in_the_users_units(
         norm_bound=norm_bound,
         record_bound=record_bound,
     )
-    generator = np.random.default_rng(1)
+    generator = public_generator(1)
     data = {
         "a": generator.uniform(-3, 9, 20),
         "b": generator.uniform(100, 101, 20),
