@@ -8,8 +8,8 @@ import pytest
 from dpstream.geometry.box import Box
 from dpstream.geometry.convex_set import (
     LinearlyOptimizable,
-    MirrorMap,
     Mirrored,
+    MirrorMap,
     Potential,
     Projectable,
 )
@@ -27,8 +27,9 @@ from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.geometry.p_norm_potential import L1NormPotential, l1_exponent
 from dpstream.geometry.polytope import polytope
 from dpstream.geometry.simplex import Simplex
+from dpstream.randomness.public import public_generator
 
-VERTICES = np.random.default_rng(2).standard_normal((7, 3))
+VERTICES = public_generator(2).standard_normal((7, 3))
 EDGES = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 2), (3, 4), (2, 4)]
 
 
@@ -75,7 +76,7 @@ def members(name: str, seed: int, count: int = 40) -> np.ndarray:
     """Random points of a set, from corners to the deep interior."""
     convex_set = SETS[name]
     assert isinstance(convex_set, LinearlyOptimizable)
-    generator = np.random.default_rng(seed)
+    generator = public_generator(seed)
     corners = np.array(
         [
             convex_set.minimize_linear(generator.standard_normal(convex_set.dimension))
@@ -95,7 +96,7 @@ def positive_members(name: str, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("name", SETS)
 def test_start_minimises_and_steps_stay_inside(name: str) -> None:
     convex_set, mirror = SETS[name], SETS[name].mirror_map()
-    generator = np.random.default_rng(0)
+    generator = public_generator(0)
     state = mirror.start()
     for size in (0.0, 0.1, 1.0, 30.0, 0.3):
         state = mirror.step(state, size * generator.standard_normal(convex_set.dimension))
@@ -110,7 +111,7 @@ def test_start_minimises_and_steps_stay_inside(name: str) -> None:
 def test_gradient_agrees_with_differences(name: str) -> None:
     mirror = SETS[name].mirror_map()
     assert isinstance(mirror, Potential)
-    generator = np.random.default_rng(4)
+    generator = public_generator(4)
     for point in positive_members(name, 2)[-8:]:
         direction = generator.standard_normal(point.size) * np.abs(point).max()
         h = 1e-6
@@ -125,7 +126,7 @@ def test_gradient_agrees_with_differences(name: str) -> None:
 def test_step_minimises_its_objective(name: str) -> None:
     mirror = SETS[name].mirror_map()
     assert isinstance(mirror, Potential)
-    generator = np.random.default_rng(6)
+    generator = public_generator(6)
     rivals = members(name, 5)
     state = mirror.start()
     for size in (1e-3, 0.3, 1.0, 20.0, 1.0, 0.01):
@@ -148,7 +149,7 @@ def test_range_bounds_the_potential(name: str) -> None:
     convex_set = SETS[name]
     assert isinstance(mirror, Potential)
     assert isinstance(convex_set, LinearlyOptimizable)
-    generator = np.random.default_rng(9)
+    generator = public_generator(9)
     points = list(members(name, 3))
     for _ in range(200):
         # Sparse directions reach the corners, where convex functions are largest.
@@ -171,7 +172,7 @@ def measured_modulus(mirror: Potential, point: np.ndarray, other: np.ndarray) ->
 
 
 def searched_modulus(name: str, mirror: Potential) -> float:
-    generator = np.random.default_rng(10)
+    generator = public_generator(10)
     points = positive_members(name, 7)
     smallest = math.inf
     for point in points:
@@ -265,7 +266,7 @@ def test_simplex_steps_are_multiplicative() -> None:
 def test_vertex_entropies_are_dual_averages(name: str) -> None:
     """The point is the gradient of the conjugate ``ln sum exp <v, .>`` at minus the state."""
     mirror: MirrorMap = SETS[name].mirror_map()
-    generator = np.random.default_rng(1)
+    generator = public_generator(1)
     for size in (0.1, 1.0):
         state = mirror.step(mirror.start(), size * generator.standard_normal(SETS[name].dimension))
         other = mirror.step(state, size * generator.standard_normal(SETS[name].dimension))

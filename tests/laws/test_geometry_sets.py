@@ -1,6 +1,7 @@
 """Laws that every constraint set obeys, over all sets and several shapes of each."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,8 +28,9 @@ from dpstream.geometry.lp_ball import LpBall
 from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.geometry.polytope import polytope
 from dpstream.geometry.simplex import Simplex
+from dpstream.randomness.public import public_generator
 
-PUBLIC = np.random.default_rng(20)
+PUBLIC = public_generator(20)
 VERTICES = PUBLIC.standard_normal((9, 4)) + 1.0
 HALFSPACES = PUBLIC.standard_normal((12, 3))
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 2), (3, 5), (2, 5), (3, 4), (4, 5)]
@@ -76,7 +78,7 @@ def having(capability: type) -> list[str]:
 
 
 def directions(name: str, count: int) -> np.ndarray:
-    generator = np.random.default_rng(len(name) + count)
+    generator = public_generator(len(name) + count)
     draws = generator.standard_normal((count, SETS[name].dimension))
     # Ties and zeros are where oracles and thresholds go wrong.
     draws[0] = 0.0
@@ -90,7 +92,7 @@ def members(name: str, count: int = 12) -> np.ndarray:
     convex_set = SETS[name]
     assert isinstance(convex_set, LinearlyOptimizable)
     corners = np.array([convex_set.minimize_linear(g) for g in directions(name, count)])
-    weights = np.random.default_rng(1).dirichlet(np.full(count, 0.3), size=count)
+    weights = public_generator(1).dirichlet(np.full(count, 0.3), size=count)
     return np.vstack([corners, weights @ corners])
 
 
@@ -149,7 +151,7 @@ def test_gaussian_width_bounds_its_estimate(name: str) -> None:
     convex_set = SETS[name]
     assert isinstance(convex_set, LinearlyOptimizable)
     draws = 200 if "polytope" in name else 1500
-    estimate = estimate_gaussian_width(convex_set, np.random.default_rng(7), draws)
+    estimate = estimate_gaussian_width(convex_set, public_generator(7), draws)
     # One-sided at 6 standard errors: false alarm below 1e-8 for each of the sets.
     assert estimate.mean <= convex_set.gaussian_width() + 6 * estimate.standard_error + 1e-12
     exact = {"l2", "l2-line", "l1", "box", "box-limits", "simplex", "group", "group-one"}
@@ -206,7 +208,7 @@ def test_gauge_and_set_agree(name: str) -> None:
         assert convex_set.gauge(-tip) == pytest.approx(gauge, rel=1e-6)
         assert not convex_set.contains(1.01 * tip)
     points = members(name)
-    for first, second in zip(points[:-1], points[1:], strict=True):
+    for first, second in pairwise(points):
         total = convex_set.gauge(first) + convex_set.gauge(second)
         assert convex_set.gauge(first + second) <= total + 1e-6
 
@@ -216,7 +218,7 @@ def test_local_oracle_beats_the_neighbourhood_and_stays_near(name: str) -> None:
     convex_set = SETS[name]
     assert isinstance(convex_set, LocallyOptimizable)
     points = members(name)
-    generator = np.random.default_rng(3)
+    generator = public_generator(3)
     for centre in points[-5:]:
         for radius in (1e-3 * size(name), 0.1 * size(name), 3 * size(name)):
             for gradient in directions(name, 6):
@@ -236,7 +238,7 @@ def test_local_oracle_beats_the_neighbourhood_and_stays_near(name: str) -> None:
 
 def test_exact_local_oracles_match_the_path_of_projections() -> None:
     # The minimiser over set and L2 ball lies on the curve of projections of centre - t gradient.
-    generator = np.random.default_rng(8)
+    generator = public_generator(8)
     for convex_set in (L2Ball(dimension=4, radius=1.3), Box(np.array([0.3, 1.0, 2.0, 0.7]))):
         for _ in range(20):
             centre = convex_set.project(generator.standard_normal(4))
@@ -297,7 +299,7 @@ def test_flow_oracle_matches_enumerated_paths() -> None:
         vertices[row, path] = 1.0
     assert FLOW.log_paths() == pytest.approx(math.log(len(complete)))
     assert FLOW.longest_path() == vertices.sum(axis=1).max()
-    generator = np.random.default_rng(5)
+    generator = public_generator(5)
     for _ in range(30):
         costs = generator.standard_normal(len(DIAMOND))
         assert costs @ FLOW.minimize_linear(costs) == pytest.approx((vertices @ costs).min())

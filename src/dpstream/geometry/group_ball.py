@@ -10,7 +10,7 @@ from dpstream.arrays import FloatArray, IntArray
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.norm_ball import NormBall
 from dpstream.geometry.power_potential import PowerPotential, SpectrumMap
-from dpstream.geometry.threshold import simplex_threshold
+from dpstream.geometry.threshold import project_simplex
 from dpstream.geometry.width import expected_maximum_group_norm
 
 
@@ -76,8 +76,7 @@ class GroupBall(NormBall):
         norms = self.group_norms(point)
         if norms.sum() <= self.radius:
             return point.copy()
-        threshold = simplex_threshold(norms, self.radius)
-        return self._pulled_in(self.map_norms(point, lambda s: np.maximum(s - threshold, 0.0)))
+        return self._pulled_in(self.map_norms(point, lambda s: project_simplex(s, self.radius)))
 
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The boundary point opposite to the group with the largest gradient."""

@@ -39,7 +39,9 @@ class L1Ball(NormBall):
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The vertex opposite to the largest gradient entry."""
         vertex = np.zeros(self.dimension)
-        best = int(np.argmax(np.abs(gradient)))
+        best, least = int(np.argmax(gradient)), int(np.argmin(gradient))
+        if -gradient[least] > gradient[best]:
+            best = least
         vertex[best] = -math.copysign(self.radius, float(gradient[best]))
         return vertex
 

@@ -10,7 +10,7 @@ from dpstream.arrays import FloatArray
 from dpstream.geometry.convex_set import TOLERANCE
 from dpstream.geometry.declaration import require_dimension, require_positive
 from dpstream.geometry.power_potential import PowerPotential, SpectrumMap
-from dpstream.geometry.threshold import simplex_threshold
+from dpstream.geometry.threshold import project_simplex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class NuclearBall:
         def shrunk(values: FloatArray) -> FloatArray:
             if values.sum() <= self.radius:
                 return values
-            return np.maximum(values - simplex_threshold(values, self.radius), 0.0)
+            return project_simplex(values, self.radius)
 
         return self.map_singular_values(point, shrunk)
 

@@ -18,43 +18,49 @@ SORT_LIMIT = 1 << 15
 
 _SAMPLE = 1 << 12
 _PASS_LIMIT = 16
-
-
-def simplex_threshold(values: FloatArray, total: float) -> float:
-    """The ``t`` with ``sum max(values - t, 0) = total``, for ``total > 0``."""
-    if values.size <= SORT_LIMIT:
-        return _sorted_threshold(values, total)
-    return _newton_threshold(values, total, modulus=False)
+_FAR = 1e6
 
 
 def project_simplex(values: FloatArray, total: float) -> FloatArray:
-    """The nearest vector with nonnegative entries that sum to ``total``."""
-    threshold = simplex_threshold(values, total)
-    if values.size <= SORT_LIMIT:
-        return np.maximum(values - threshold, 0.0)
-    from dpstream.geometry.threshold_kernel import shift_and_clip
-
-    return shift_and_clip(np.ascontiguousarray(values), threshold)
+    """The nearest vector with nonnegative entries that sum to ``total > 0``."""
+    largest = float(values.max())
+    if abs(largest) > _FAR * total:
+        # Measured from the largest entry, or a small total would drown in large entries.
+        depths = values - largest
+        return _fill(depths, total, 0.0, out=depths)
+    return _fill(values, total, largest, out=np.empty_like(values))
 
 
 def project_l1(values: FloatArray, radius: float) -> FloatArray:
-    """The nearest vector of L1 norm at most ``radius``."""
+    """The nearest vector of L1 norm at most ``radius > 0``."""
     if values.size <= SORT_LIMIT:
         moduli = np.abs(values)
         if moduli.sum() <= radius:
             return values.copy()
-        threshold = _sorted_threshold(moduli, radius)
-        return values - np.clip(values, -threshold, threshold)
+        return np.copysign(project_simplex(moduli, radius), values)
     from dpstream.geometry.threshold_kernel import excess_above, shrink
 
-    values = np.ascontiguousarray(values)
     if excess_above(values, 0.0, True)[0] <= radius:
         return values.copy()
-    return shrink(values, _newton_threshold(values, radius, modulus=True))
+    largest = float(max(values.max(), -values.min()))
+    if largest > _FAR * radius:
+        # In place: fresh memory costs a long vector more than arithmetic does.
+        depths = np.abs(values)
+        depths -= largest
+        return np.copysign(_fill(depths, radius, 0.0, out=depths), values, out=depths)
+    return shrink(values, _newton_threshold(values, radius, largest, modulus=True))
+
+
+def _fill(values: FloatArray, total: float, largest: float, *, out: FloatArray) -> FloatArray:
+    if values.size <= SORT_LIMIT:
+        threshold = _sorted_threshold(values, total)
+    else:
+        threshold = _newton_threshold(values, total, largest, modulus=False)
+    np.subtract(values, threshold, out=out)
+    return np.maximum(out, 0.0, out=out)
 
 
 def _sorted_threshold(values: FloatArray, total: float) -> float:
-    # Measured from the largest entry, or a small total would drown in large entries.
     largest = float(values.max())
     descending = np.sort(values)[::-1] - largest
     excess = np.cumsum(descending) - total
@@ -64,17 +70,17 @@ def _sorted_threshold(values: FloatArray, total: float) -> float:
     return largest + float(excess[active] / (active + 1))
 
 
-def _newton_threshold(values: FloatArray, total: float, *, modulus: bool) -> float:
+def _newton_threshold(values: FloatArray, total: float, largest: float, *, modulus: bool) -> float:
     # Compiled code is loaded here only: its import takes longer than any short projection.
     from dpstream.geometry.threshold_kernel import excess_above
 
-    values = np.ascontiguousarray(values)
     sample = values[:: values.size // _SAMPLE]
     sample = np.abs(sample) if modulus else sample
     share = total * sample.size / values.size
-    threshold = _sorted_threshold(sample, share)
+    # The largest entry alone must not exceed the total.
+    lower = largest - total
+    threshold = max(_sorted_threshold(sample, share), lower)
     excess, count = excess_above(values, threshold, modulus)
-    lower = -np.inf
     for _ in range(_PASS_LIMIT):
         if count == 0:
             break
@@ -86,9 +92,10 @@ def _newton_threshold(values: FloatArray, total: float, *, modulus: bool) -> flo
         else:
             lower = threshold
         excess, remaining = excess_above(values, following, modulus)
-        # A Newton step within one active set ends on the solution.
+        # A Newton step within one active set ends on the solution, up to the rounding of the
+        # excess at its start; the excess at its end corrects that.
         if remaining == count and following == newton:
-            return following
+            return following + (excess - total) / count
         threshold, count = following, remaining
     moduli = np.abs(values) if modulus else values
-    return _sorted_threshold(moduli[moduli > lower], total)
+    return _sorted_threshold(moduli[moduli >= lower], total)

@@ -1,7 +1,7 @@
 """Compiled passes over long vectors, for thresholds.
 
-The sums may be reassociated by the compiler: they enter post-processing only, never a
-measured value, so their last bits need not be the same on every machine.
+Sums may be reassociated by the compiler: they enter post-processing only, never a measured
+value, so their last bits need not be the same on every machine.
 """
 
 from collections.abc import Callable
@@ -36,15 +36,6 @@ def excess_above(values: FloatArray, threshold: float, modulus: bool) -> tuple[f
             total += max(excess, 0.0)
             count += 1.0 if excess > 0.0 else 0.0
     return total, int(count)
-
-
-@_compiled
-def shift_and_clip(values: FloatArray, threshold: float) -> FloatArray:
-    """``max(values - threshold, 0)``."""
-    result = np.empty_like(values)
-    for index in range(values.size):
-        result[index] = max(values[index] - threshold, 0.0)
-    return result
 
 
 @_compiled

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import integrate, special, stats
+from scipy import integrate, special
 
 from dpstream.arrays import FloatArray
 
@@ -26,16 +26,21 @@ def expected_maximum(dimension: int) -> float:
 
 def expected_maximum_modulus(dimension: int) -> float:
     """``E max_i |g_i|`` over independent standard normals."""
-    return expected_maximum_group_norm(np.ones(dimension))
+    return _expected_largest_norm(np.ones(1), np.array([float(dimension)]))
 
 
 def expected_maximum_group_norm(sizes: FloatArray) -> float:
     """``E max_j |g_j|_2`` over independent standard normal vectors of the given sizes."""
     distinct, counts = np.unique(sizes, return_counts=True)
+    return _expected_largest_norm(distinct, counts.astype(np.float64))
 
+
+def _expected_largest_norm(distinct: FloatArray, counts: FloatArray) -> float:
     def survival(t: float) -> float:
-        log_cdf = float(counts @ np.atleast_1d(stats.chi.logcdf(t, distinct))) if t > 0 else -np.inf
-        return -math.expm1(log_cdf)
+        # The chi distribution's tail, so that large counts of tiny tails keep their digits.
+        tails = special.gammaincc(distinct / 2, t * t / 2)
+        with np.errstate(divide="ignore"):
+            return -math.expm1(float(counts @ np.log1p(-tails)))
 
     return _integrate(survival, int(counts.sum()), scale=math.sqrt(float(distinct.max())))
 

@@ -1,0 +1,105 @@
+"""Bad declarations of sets: one clear error each, with the remedy."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dpstream.errors import CertificateError, ConfigurationError
+from dpstream.geometry.box import Box, box
+from dpstream.geometry.convex_set import estimate_gaussian_width
+from dpstream.geometry.flow_polytope import flow_polytope
+from dpstream.geometry.group_ball import GroupBall
+from dpstream.geometry.hull import SymmetricHull, VertexHull
+from dpstream.geometry.image import scale, shift
+from dpstream.geometry.interpolation_ball import InterpolationBall
+from dpstream.geometry.l1_ball import L1Ball
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.geometry.linear_program import nonnegative_least_squares
+from dpstream.geometry.lp_ball import LpBall
+from dpstream.geometry.nuclear_ball import NuclearBall
+from dpstream.geometry.polytope import polytope
+from dpstream.geometry.simplex import Simplex
+from dpstream.randomness.public import public_generator
+
+CASES: dict[str, tuple[Callable[[], object], str]] = {
+    "negative radius": (lambda: L2Ball(dimension=3, radius=-1.0), "radius is -1.0; .* positive"),
+    "zero radius": (lambda: L1Ball(dimension=3, radius=0.0), "radius is 0.0"),
+    "infinite radius": (lambda: L1Ball(dimension=3, radius=math.inf), "unbounded"),
+    "missing radius": (lambda: NuclearBall(rows=2, columns=2, radius=math.nan), "radius is nan"),
+    "no coordinates": (lambda: Simplex(dimension=0), "dimension is 0"),
+    "no rows": (lambda: NuclearBall(rows=0, columns=2), "rows is 0"),
+    "negative total": (lambda: Simplex(dimension=2, total=-1.0), "total is -1.0"),
+    "order 1": (lambda: LpBall(dimension=2, order=1.0), "use L1Ball or L2Ball"),
+    "order 2": (lambda: LpBall(dimension=2, order=2.0), "use L1Ball or L2Ball"),
+    "group too large": (
+        lambda: GroupBall(dimension=2, group_size=3),
+        "between 1 and",
+    ),
+    "mix above one": (lambda: InterpolationBall(dimension=2, mix=1.5), "mix is 1.5"),
+    "no vertices": (lambda: VertexHull(np.empty((0, 3))), "vertices is empty"),
+    "flat vertex list": (lambda: VertexHull(np.array([1.0, 2.0])), r"shape \(2,\); it must have 2"),
+    "infinite vertex": (lambda: VertexHull(np.array([[np.inf, 0.0]])), "infinite or missing"),
+    "zero vertices": (lambda: SymmetricHull(np.zeros((2, 2))), "all vertices are zero"),
+    "empty box": (lambda: box([0.0, 1.0], [1.0, 0.0]), "lower limit .* widen"),
+    "box of two widths": (lambda: box([0.0, 1.0], [1.0]), "upper has width 1"),
+    "flat box": (lambda: Box(np.array([1.0, 0.0])), "smallest half width is 0.0"),
+    "empty polytope": (lambda: polytope([[1.0], [-1.0]], [-1.0, -1.0]), "polytope is empty"),
+    "unbounded polytope": (lambda: polytope([[1.0, 0.0]], [1.0]), "unbounded; a bounded set"),
+    "polytope of two widths": (lambda: polytope([[1.0, 0.0]], [1.0, 2.0]), "limits has width 2"),
+    "zero row": (lambda: polytope([[0.0, 0.0]], [1.0]), "zero row"),
+    "shift of another width": (lambda: shift(L2Ball(dimension=2), [1.0]), "offset has width 1"),
+    "negative scale": (lambda: scale(VertexHull(np.eye(2)), -1.0), "factor is -1.0"),
+    "negative scale of a ball": (lambda: scale(L2Ball(dimension=2), -1.0), "factor is -1.0"),
+    "no edges": (lambda: flow_polytope(np.empty((0, 2)), source=0, sink=1), "at least one"),
+    "edge of three": (lambda: flow_polytope([[0, 1, 2]], source=0, sink=1), "one row"),
+    "cycle": (lambda: flow_polytope([(0, 1), (1, 2), (2, 1)], source=0, sink=2), "cycle"),
+    "no path": (lambda: flow_polytope([(0, 1), (2, 3)], source=0, sink=3), "no path leads"),
+    "dead edge": (lambda: flow_polytope([(0, 1), (0, 2)], source=0, sink=1), "edge 1 lies on no"),
+    "strange sink": (lambda: flow_polytope([(0, 1)], source=0, sink=7), "sink 7 is not a node"),
+    "source is sink": (lambda: flow_polytope([(0, 1)], source=0, sink=0), "must differ"),
+    "one draw": (
+        lambda: estimate_gaussian_width(L2Ball(dimension=2), public_generator(0), 1),
+        "draws is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_declarations_are_refused(case: str) -> None:
+    make, message = CASES[case]
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+def test_unfinished_active_set_is_a_certificate_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(*_: object, **__: object) -> None:
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("scipy.optimize.nnls", stuck)
+    with pytest.raises(CertificateError, match="hull: the projection did not end"):
+        nonnegative_least_squares(np.eye(2), np.ones(2), name="hull")
+
+
+def test_projections_without_their_certificate_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An active-set method that answers nonsense must not pass for a projection.
+    def wrong(matrix: np.ndarray, target: np.ndarray, **_: object) -> tuple[np.ndarray, float]:
+        return np.arange(1.0, matrix.shape[1] + 1), 0.0
+
+    monkeypatch.setattr("scipy.optimize.nnls", wrong)
+    with pytest.raises(CertificateError, match="vertex hull"):
+        VertexHull(np.eye(3)).project(np.array([5.0, 0.0, 0.0]))
+    square = polytope(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4))
+    with pytest.raises(CertificateError, match="polytope"):
+        square.project(np.array([5.0, 0.0]))
+
+
+def test_a_point_off_the_span_has_an_infinite_gauge() -> None:
+    hull = SymmetricHull(np.array([[1.0, 1.0, 0.0]]))
+    assert hull.gauge(np.array([0.0, 0.0, 1.0])) == math.inf
+    assert hull.gauge(np.array([2.0, 2.0, 0.0])) == pytest.approx(2.0)
+    flow = flow_polytope([(0, 1), (0, 1)], source=0, sink=1).mirror_map().ball
+    assert flow.gauge(np.array([0.3, -0.3])) == pytest.approx(0.6)
+    chain = flow_polytope([(0, 1), (1, 2)], source=0, sink=2).mirror_map().ball
+    assert chain.gauge(np.array([1.0, -1.0])) == math.inf
