@@ -137,7 +137,7 @@ def toeplitz_sensitivity(
         return UPWARD * math.fsum(
             count * response.total(length) for count, length in zip(counts, lengths, strict=True)
         )
-    return UPWARD * math.sqrt(response.run_energy(counts, horizon))
+    return UPWARD * math.sqrt(response.run_energies(counts, horizon)[-1])
 
 
 def packed_counts(participation: Participation, horizon: int | None) -> list[int]:

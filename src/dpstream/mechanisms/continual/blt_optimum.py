@@ -53,7 +53,7 @@ def optimal_filter(*, horizon: int, buffers: int) -> BufferedFilter:
 
 def optimal_loss(*, horizon: int, buffers: int) -> float:
     """The smallest ``||first column|| ||last row||`` for a running sum of ``horizon`` ticks."""
-    return math.exp(_objective(_descend(horizon, buffers), horizon)[0])
+    return math.exp(objective(_descend(horizon, buffers), horizon)[0])
 
 
 def filter_loss(response: BufferedFilter, horizon: int) -> float:
@@ -70,7 +70,7 @@ def _descend(horizon: int, buffers: int) -> FloatArray:
         result = cast(
             Any,
             minimize(
-                _objective,
+                objective,
                 start,
                 args=(horizon,),
                 jac=True,
@@ -83,7 +83,7 @@ def _descend(horizon: int, buffers: int) -> FloatArray:
     return best
 
 
-def _objective(point: FloatArray, horizon: int) -> tuple[float, FloatArray]:
+def objective(point: FloatArray, horizon: int) -> tuple[float, FloatArray]:
     """The logarithm of the loss and its gradient; far above any loss beyond floating point."""
     if point[0] + np.exp(np.minimum(point[1:], 9.0)).sum() > _FASTEST:
         return _BEYOND, np.zeros_like(point)

@@ -16,10 +16,11 @@ import numpy as np
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError
-from dpstream.mechanisms.continual.blt import BufferedDecoder, BufferedToeplitz
+from dpstream.mechanisms.continual.blt import BufferedDecoder, BufferedToeplitz, packed_counts
 from dpstream.mechanisms.continual.blt_table import FILTERS
 from dpstream.mechanisms.continual.pending import PendingNodes
 from dpstream.mechanisms.continual.recurrence import BufferBank
+from dpstream.mechanisms.continual.response import UPWARD
 from dpstream.mechanisms.continual.strategy import Address, Node, Participation, Promise
 
 Epoch = tuple[int, tuple[float, ...], tuple[float, ...]]
@@ -45,9 +46,9 @@ def endless_chain() -> "ToeplitzChain":
 class ToeplitzChain:
     """A running sum on an endless stream, by epochs in sequence.
 
-    Guaranteed: every unit's shift is at most that of the worst single epoch, whatever the number
-    of epochs (``chain.proof.md``). The noise of an epoch is scaled so that one record shifts
-    every epoch equally.
+    Guaranteed: a unit's shift does not grow with the number of epochs (``chain.proof.md``). The
+    noise of an epoch is scaled so that one record shifts every epoch equally. The variance grows
+    with the logarithm of the ticks within the listed epochs, and with their number after that.
 
     Attributes:
         epochs: ticks, rates and scales of the first epochs; the last one is repeated for ever.
@@ -108,9 +109,24 @@ class ToeplitzChain:
         return len(self.epochs) - 1 + repeats, place + 1
 
     def sensitivity(self, participation: Participation, *, order: int) -> float:
-        """The worst epoch's, for all of a unit's records in it."""
-        shifts = [epoch.sensitivity(participation, order=order) for epoch in self.mechanisms]
-        return max(shift / weight for shift, weight in zip(shifts, self.weights, strict=True))
+        """A bound over every division of a unit's records among epochs; exact for one record.
+
+        If j records in one epoch cost at most ``r j`` in squares (in norms for ``order=1``) for
+        every j up to the cap, any division of all of them costs at most ``r cap``. For epochs
+        that are long against the cap, the worst is all records in one epoch, and attained.
+        """
+        costs: list[float] = []
+        for epoch, weight in zip(self.mechanisms, self.weights, strict=True):
+            counts = packed_counts(participation, epoch.horizon)
+            if order == 1:
+                # Columns shrink along an epoch: the first is the costliest per record.
+                costs.append(epoch.sensitivity(Participation(), order=1) / weight)
+                continue
+            placed = np.cumsum(counts)
+            energies = np.array(epoch.filter.run_energies(counts, epoch.horizon))
+            costs.append(float(np.max(energies / placed)) / weight**2)
+        worst = max(costs) * participation.cap
+        return worst if order == 1 else UPWARD * math.sqrt(worst)
 
     def rounding_norm(self, participation: Participation, *, order: int) -> float:
         """A unit's records may lie in as many epochs as there are records."""

@@ -175,21 +175,23 @@ class BufferedFilter:
         """``sum_k c_k c_{k + shift}`` over all k, for ``shift >= 1``."""
         return self.tail.at(shift - 1) + self.tail.inner(self.tail, None, other_start=shift)
 
-    def run_energy(self, counts: list[int], length: int | None) -> float:
-        """Squared norm of ``sum_i counts[i] C_{i+1}`` over ``length`` nodes (or all).
+    def run_energies(self, counts: list[int], length: int | None) -> list[float]:
+        """Squared norms of ``sum_{i <= a} counts[i] C_{i+1}`` for ``a = 1, 2, ...``.
 
-        ``C_1, C_2, ...`` are the columns of the lower-triangular Toeplitz matrix of the filter.
+        ``C_1, C_2, ...`` are the columns of the lower-triangular Toeplitz matrix of the filter,
+        ``length`` nodes high (or without end).
         """
         keep = 1.0 - np.array(self.rates)
         scales = np.array(self.scales)
         buffers = np.zeros(len(scales))
-        head: list[float] = []
-        for count in counts:
-            head.append((count + float(scales @ buffers)) ** 2)
+        head = 0.0
+        energies: list[float] = []
+        for place, count in enumerate(counts, start=1):
+            head += (count + float(scales @ buffers)) ** 2
             buffers = keep * buffers + count
-        rest = ExponentialSum(self.tail.rates, scales * buffers)
-        remaining = None if length is None else length - len(counts)
-        return math.fsum(head) + rest.inner(rest, remaining)
+            rest = ExponentialSum(self.tail.rates, scales * buffers)
+            energies.append(head + rest.inner(rest, None if length is None else length - place))
+        return energies
 
     @cached_property
     def inverse(self) -> ExponentialSum:
