@@ -166,13 +166,16 @@ def test_charges_of_a_release_are_in_its_line():
     assert content["provenance"]["ledger_rows"] == 2
 
 
-def test_an_opening_beyond_the_budget_begins_nothing():
+def test_an_opening_beyond_the_budget_begins_and_writes_nothing(tmp_path: Path):
     stream, store = paying_stream(), MemoryStore()
     assert isinstance(stream.learner, PayingLearner)
     stream.learner.opening_mu = 0.3
     with pytest.raises(BudgetExceeded):
         Session(stream, store=store)
     assert store.identity() is None
+    with pytest.raises(BudgetExceeded):
+        Session(stream, store=SqliteStore(tmp_path / "store.sqlite"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_past_the_horizon_the_stream_stops():
@@ -232,6 +235,13 @@ def test_a_gap_in_the_offsets_is_refused():
         pytest.raises(SourceError, match="stands at record 0"),
     ):
         list(session.learn(RawChunk(data=small_records(4), offset=3, length=4)))
+
+
+def test_a_chunk_that_is_not_what_it_says_is_refused():
+    with Session(small_stream(), store=MemoryStore()) as session:
+        with pytest.raises(SourceError, match="announced 5 records and delivered 4"):
+            list(session.learn(RawChunk(data=small_records(4), offset=0, length=5)))
+        assert session.records == 0
 
 
 def test_abandoning_a_run_between_releases_loses_nothing():
@@ -437,12 +447,11 @@ def test_any_window_holds_at_most_the_cap():
         assert sums.max() == 3
 
 
-def test_a_windowed_cap_needs_the_windows_length():
-    with pytest.raises(ConfigurationError, match="length in ticks"):
-        Session(
-            user_stream(Unit(kind="user", cap=2, column="who", period="window")),
-            store=MemoryStore(),
-        )
+def test_a_windowed_cap_needs_the_windows_length_and_no_other_does():
+    windowed = Unit(kind="user", cap=2, column="who", period="window")
+    for unit, window in ((windowed, None), (windowed, 0), (Unit(), 3)):
+        with pytest.raises(ConfigurationError, match="window"):
+            small_stream(unit=unit, window=window)
 
 
 def test_a_user_unit_needs_the_users_column():

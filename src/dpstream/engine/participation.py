@@ -16,7 +16,7 @@ import numpy as np
 from dpstream.arrays import IntArray
 from dpstream.domain.batch import IDENTIFIER_BYTES, Batch
 from dpstream.engine.ports import Contribution, Store
-from dpstream.errors import ConfigurationError, SchemaError
+from dpstream.errors import SchemaError
 from dpstream.privacy.unit import Unit
 
 _LIFE = 0
@@ -27,20 +27,15 @@ class Participation:
 
     Args:
         unit: the declared unit.
-        window: ticks in a window, if the cap is per window; any ``window`` consecutive ticks
-            then hold at most ``cap`` records of a unit that count.
+        window: ticks in a window, if the cap is per window, else None; any ``window``
+            consecutive ticks then hold at most ``cap`` records of a unit that count.
         store: where counts are remembered.
         key: of the hashes by which units are known.
     """
 
     def __init__(self, unit: Unit, *, window: int | None, store: Store, key: bytes) -> None:
         self._unit = unit
-        if unit.period == "window" and (window is None or window < 1):
-            raise ConfigurationError(
-                "the unit's cap counts over a window but the window has no length; "
-                "give its length in ticks, or cap over the stream's life"
-            )
-        self._window = window if unit.period == "window" else None
+        self._window = window
         self._store = store
         self._key = key
         self._counts: dict[bytes, defaultdict[int, int]] = {}

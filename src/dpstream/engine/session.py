@@ -98,6 +98,11 @@ class Session(Uncopyable, Generic[State]):
         self._threads = ThreadpoolController()
         self._failed = False
         self._published = 0
+        # What cannot be afforded is refused before anything is written.
+        self._ledger = Ledger(stream.budget, stream.unit)
+        for event in stream.learner.opening_events():
+            self._ledger.charge(event)
+        on_step("opening charged")
         store.acquire()
         try:
             self._open()
@@ -134,12 +139,7 @@ class Session(Uncopyable, Generic[State]):
                 self._on_step("sent again")
 
     def _begin(self, identity: Mapping[str, Any]) -> None:
-        learner = self._stream.learner
-        self._ledger = Ledger(self._stream.budget, self._stream.unit)
-        for event in learner.opening_events():
-            self._ledger.charge(event)
-        self._on_step("opening charged")
-        self._state = learner.init()
+        self._state = self._stream.learner.init()
         self._position = self._committed = Position()
         self._store.create(identity, Commit(state=self._snapshot(), ledger=self._ledger.rows))
         self._on_step("created")
@@ -214,6 +214,10 @@ class Session(Uncopyable, Generic[State]):
                 unit_column=stream.unit.column,
                 unit_hash=self._participation.hash if stream.unit.column else None,
                 time_column=stream.schedule.time_column,
+            )
+        if len(batch) != chunk.length:
+            raise SourceError(
+                f"{chunk.origin} announced {chunk.length} records and delivered {len(batch)}"
             )
         self._participation.open_chunk(batch)
         self._on_step("admitted")

@@ -8,6 +8,7 @@ from dpstream.engine.identity import canonical
 from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
+from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Learner
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
@@ -39,6 +40,16 @@ class Stream(Generic[State]):
     neighbours: Neighbours
     window: int | None = None
     insecure_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.unit.period == "window") != (self.window is not None):
+            raise ConfigurationError(
+                f"the unit's cap counts over the {self.unit.period} and the window is "
+                f"{self.window!r}; give a window's length in ticks with a cap per window, and "
+                "with no other"
+            )
+        if self.window is not None and self.window < 1:
+            raise ConfigurationError(f"the window is {self.window} ticks; it needs at least one")
 
     def identity(self) -> dict[str, Any]:
         """The declaration as JSON: what ``resume`` compares."""

@@ -156,7 +156,11 @@ class KeyFile:
 
 
 def default_key(folder: Path) -> KeyProvider:
-    """``DPSTREAM_KEY`` if it is set, else the file ``store.key`` in the folder."""
+    """``DPSTREAM_KEY`` if it is set, else the file ``store.key`` in the folder.
+
+    A key beside the store protects copies of the store's file that leave the folder, such as
+    backups; against whoever can read the folder, keep the key elsewhere.
+    """
     return EnvironmentKey() if os.environ.get(KEY_VARIABLE) else KeyFile(folder / "store.key")
 
 

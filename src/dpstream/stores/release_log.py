@@ -3,7 +3,8 @@
 The store's own log is the truth and this file its copy. Every append happens under the file's
 lock and only if the file does not hold that tick yet, so a release is written once even when a
 superseded writer wakes up in between. A crash can leave half a last line; opening cuts it off
-and the session sends the line again.
+and the session sends the line again. Lines are not forced to the disk one by one: what a power
+cut takes from this file, the store still has.
 """
 
 import fcntl
