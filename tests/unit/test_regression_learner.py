@@ -151,7 +151,7 @@ def test_the_implied_radius_bounds_every_ridge_solution() -> None:
         x /= np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
         y = np.sign(x @ generator.standard_normal(3))
         solution = np.linalg.solve(x.T @ x + 20 * penalty * np.eye(3), x.T @ y)
-        radius = learner(penalty=penalty, intercept=False).implied_radius
+        radius = learner(penalty=penalty, intercept=False).problem.implied_radius
         assert radius is not None
         assert np.linalg.norm(solution) <= radius
 
@@ -190,6 +190,26 @@ def test_the_horizon_is_kept() -> None:
         model.close(state, Tick(number=number, records=0))
     with pytest.raises(HorizonReached):
         model.close(state, Tick(number=3, records=0))
+
+
+@pytest.mark.parametrize("horizon", [None, 100, 100_000, 10_000_000])
+@pytest.mark.parametrize("dimension", [3, 54, 500])
+def test_the_default_strategy_always_has_a_lattice(dimension: int, horizon: int | None) -> None:
+    # Rounding many features' nodes at a long horizon needs a fine lattice: where the usual
+    # strategy has none, shorter chains take its place.
+    domain = Domain.vectors(dimension, norm_bound=1.0, target_bound=1.0, intercept=True)
+    model = learner(domain=domain, horizon=horizon)
+    assert model.sum.strategy.name in ("blt", "chain")
+    assert model.horizon == horizon
+    assert model.sum.increment_bound >= 2**14
+
+
+def test_the_declared_horizon_is_kept_by_a_chain_as_well() -> None:
+    model = learner(horizon=1, strategy="chain")
+    state = model.init()
+    model.close(state, Tick(number=1, records=0))
+    with pytest.raises(HorizonReached, match="1 ticks of its horizon"):
+        model.close(state, Tick(number=2, records=0))
 
 
 def test_a_tick_keeps_its_bound() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.public import public_generator
 from dpstream.solvers.quadratic import (
     NoisyQuadratic,
@@ -193,11 +192,3 @@ def test_stein_shrinkage_lowers_the_error_whatever_the_matrix() -> None:
             raw += float(np.sum((seen - truth) ** 2))
             shrunk += float(np.sum((shrink_to_isotropic(seen, variance)[0] - truth) ** 2))
         assert shrunk < raw
-
-
-def test_refusals() -> None:
-    gram, cross = np.eye(2), np.zeros((2, 1))
-    with pytest.raises(ConfigurationError, match="penalty"):
-        exact(gram, cross, penalty=-1.0)
-    with pytest.raises(ConfigurationError, match="radius"):
-        exact(gram, cross, radius=0.0)

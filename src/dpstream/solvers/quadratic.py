@@ -21,7 +21,6 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpstream.arrays import FloatArray
-from dpstream.errors import ConfigurationError
 
 _ROUNDS = 3
 _SCALES = 96
@@ -53,12 +52,6 @@ class NoisyQuadratic:
     constant: bool = False
     radius: float | None = None
     target_bound: float | None = None
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.penalty) and self.penalty >= 0.0):
-            raise ConfigurationError(f"penalty is {self.penalty}; it must be at least 0")
-        if self.radius is not None and not 0.0 < self.radius < math.inf:
-            raise ConfigurationError(f"radius is {self.radius}; it must be positive and finite")
 
     @property
     def first(self) -> int:

@@ -7,7 +7,7 @@ symmetric sum is measured here, by any continual-sum strategy; the solver is tol
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +16,12 @@ from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
-from dpstream.errors import ConfigurationError, NotPrivate
+from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.mechanisms.continual.choice import prefix_strategy
+from dpstream.mechanisms.continual.blt import STANDARD_BUFFERS
+from dpstream.mechanisms.continual.blt_table import FILTERS
+from dpstream.mechanisms.continual.chain import ToeplitzChain
+from dpstream.mechanisms.continual.choice import AUTO, prefix_strategy
 from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum, SumState
@@ -33,11 +36,14 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
 from dpstream.privacy.paper import tree_noise_scale
 from dpstream.privacy.unit import Neighbours, Unit
-from dpstream.solvers.interval import TargetSpread, Uncertainty, uncertainty
-from dpstream.solvers.quadratic import NoisyQuadratic, QuadraticSolution, solve_quadratic
+from dpstream.solvers.linear_model import LinearProblem, check_regularisation
 
-TICK_BITS = range(20, 9, -1)
+TICK_BITS = range(20, 9, -2)
 """Default bounds on the records of a tick, largest first: they size integers, not noise."""
+
+SHORTER_EPOCHS = (1 << 21, 1 << 18, 1 << 15)
+"""Epochs of the chains that ``strategy="auto"`` takes where the usual choice has no lattice: with
+many features and a long horizon, rounding its nodes would cost too much."""
 
 PAPER_SENSITIVITY = 2.0
 """The shift that paper 000 assumes of both of its sums."""
@@ -76,7 +82,8 @@ class PrivIncReg1:
         unit: whose contribution is hidden; a user's cap must hold for the stream's life.
         neighbours: what it is hidden against.
         horizon: how many ticks may be closed, or None for a stream without end.
-        strategy: of the continual sum: ``"auto"``, a name, or a strategy itself.
+        strategy: of the continual sum: ``"auto"`` (the quietest that fits the integers), a name,
+            or a strategy itself.
         weights: of the moments' blocks, or ``"auto"``.
         radius: of the L2 ball for the coefficients, or None.
         penalty: ridge penalty per record (paper 004's alpha).
@@ -84,10 +91,13 @@ class PrivIncReg1:
         noise: the law of the noise.
         shrink: whether the solver may shrink; without it, it only repairs.
         intervals: whether releases carry standard errors and intervals.
-        tick_records: public bound on the records of one tick; None takes the largest power of
-            two up to 2**20 for which the sums fit their integers.
+        tick_records: public bound on the records of one tick; None takes the largest of 2**20,
+            2**18, ... for which the sums fit their integers.
         calibration: ``"tight"``, or ``"paper"``: the printed constants, for reproduction.
         reproduction: that ``calibration="paper"`` is asked for to compare, not to publish.
+        layout: which moments are measured; derived.
+        problem: what is minimised; derived.
+        sum: the continual sum of the moments; derived.
     """
 
     domain: Domain
@@ -107,22 +117,26 @@ class PrivIncReg1:
     calibration: Literal["tight", "paper"] = "tight"
     reproduction: bool = False
     layout: MomentLayout = field(init=False)
+    problem: LinearProblem = field(init=False)
     sum: ContinualSum = field(init=False)
 
     def __post_init__(self) -> None:
         self._check()
         object.__setattr__(self, "layout", self._choose_layout())
+        problem = LinearProblem(
+            domain=self.domain,
+            layout=self.layout,
+            penalty=self.penalty,
+            ridge=self.ridge,
+            radius=self.radius,
+        )
+        object.__setattr__(self, "problem", problem)
         object.__setattr__(self, "sum", self._choose_sum())
 
     def _check(self) -> None:
         if self.domain.target_count == 0:
             raise ConfigurationError("the domain has no targets; a regression needs at least one")
-        for name in ("penalty", "ridge"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0.0):
-                raise ConfigurationError(f"{name} is {value}; it must be finite and at least 0")
-        if self.radius is not None and not 0.0 < self.radius < math.inf:
-            raise ConfigurationError(f"radius is {self.radius}; it must be positive and finite")
+        check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
         if self.tick_records is not None and self.tick_records < 1:
             raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
         if self.unit.period == "window":
@@ -166,33 +180,23 @@ class PrivIncReg1:
                 penalty=self.penalty,
                 radius=self.radius,
             )
-        needed = ("count", "x", "xx", "y", "xy") if self.domain.intercept else ("xx", "xy")
-        missing = [block for block in needed if getattr(weights, block) == 0.0]
-        if missing:
-            raise ConfigurationError(
-                f"moment weight {missing[0]!r} is 0, but the model needs that block; "
-                "give it a positive weight"
-            )
         return MomentLayout(
             dimension=self.domain.dimension,
             target_count=self.domain.target_count,
             weights=weights,
         )
 
-    def _choose_strategy(self) -> Strategy:
+    def _strategies(self) -> list[Strategy]:
+        """Candidates, quietest first; more than one only where none was asked for by name."""
         if self.calibration == "paper":
-            return prefix_strategy("binary_tree", self.horizon)
-        strategy = (
-            prefix_strategy(self.strategy, self.horizon)
-            if isinstance(self.strategy, str)
-            else self.strategy
-        )
-        if strategy.promise is not Promise.FOREVER:
-            raise ConfigurationError(
-                f"strategy {strategy.name!r} publishes expired records exactly; this learner "
-                "keeps every record secret for ever: take a running-sum strategy"
-            )
-        return strategy
+            return [prefix_strategy("binary_tree", self.horizon)]
+        if not isinstance(self.strategy, str):
+            return [self.strategy]
+        chosen = prefix_strategy(self.strategy, self.horizon)
+        if self.strategy != AUTO:
+            return [chosen]
+        last = prefix_strategy("hybrid" if self.horizon is None else "honaker_tree", self.horizon)
+        return [chosen, *(_chain_of(ticks) for ticks in SHORTER_EPOCHS), last]
 
     def _choose_strength(self, strategy: Strategy, shift: float) -> float:
         if self.calibration == "tight":
@@ -205,32 +209,35 @@ class PrivIncReg1:
         return shift * strategy.sensitivity(Participation(), order=2) / scale
 
     def _choose_sum(self) -> ContinualSum:
-        strategy = self._choose_strategy()
         shift = moment_sensitivity(self.layout.weights, self.neighbours)
-        strength = self._choose_strength(strategy, shift)
+        refusals: list[ConfigurationError] = []
+        for strategy in self._strategies():
+            if strategy.promise is not Promise.FOREVER:
+                raise ConfigurationError(
+                    f"strategy {strategy.name!r} publishes expired records exactly; this learner "
+                    "keeps every record secret for ever: take a running-sum strategy"
+                )
+            bounds = [1 << bits for bits in TICK_BITS]
+            for records in bounds if self.tick_records is None else [self.tick_records]:
+                try:
+                    return self._calibrated(strategy, shift, records)
+                except ConfigurationError as refusal:
+                    refusals.append(refusal)
+        raise refusals[0]
 
-        def bounded(records: int) -> ContinualSum:
-            cap = self.unit.cap
-            return ContinualSum(
-                strategy=strategy,
-                dimension=self.layout.size,
-                increment_exponent=MOMENT_EXPONENT,
-                increment_bound=float(records),
-                record_shift=shift,
-                participation=Participation(cap=cap, per_tick=min(cap, records)),
-                kind=self.noise,
-                strength=strength,
-                scales=tuple(self.layout.scales.tolist()),
-            )
-
-        if self.tick_records is not None:
-            return bounded(self.tick_records)
-        for bits in TICK_BITS[:-1]:
-            try:
-                return bounded(1 << bits)
-            except ConfigurationError:
-                continue
-        return bounded(1 << TICK_BITS[-1])
+    def _calibrated(self, strategy: Strategy, shift: float, records: int) -> ContinualSum:
+        cap = self.unit.cap
+        return ContinualSum(
+            strategy=strategy,
+            dimension=self.layout.size,
+            increment_exponent=MOMENT_EXPONENT,
+            increment_bound=float(records),
+            record_shift=shift,
+            participation=Participation(cap=cap, per_tick=min(cap, records)),
+            kind=self.noise,
+            strength=self._choose_strength(strategy, shift),
+            scales=tuple(self.layout.scales.tolist()),
+        )
 
     # --- the learner's contract ----------------------------------------------------------------
 
@@ -297,7 +304,16 @@ class PrivIncReg1:
         state.open_records += len(batch)
 
     def close(self, state: RegressionState, tick: Tick) -> None:
-        """Close the tick, whether or not it publishes."""
+        """Close the tick, whether or not it publishes.
+
+        Raises:
+            HorizonReached: past the declared horizon; nothing is absorbed.
+        """
+        if self.horizon is not None and state.sum.tick >= self.horizon:
+            raise HorizonReached(
+                f"{self.name} has closed the {self.horizon} ticks of its horizon; declare a "
+                "longer one, or none, before the stream starts"
+            )
         self.sum.absorb(state.sum, self.layout.select(state.open.take()))
         state.open_records = 0
 
@@ -336,136 +352,28 @@ class PrivIncReg1:
         """Noise variance at a tick of an entry of scale 1."""
         return float(self.sum.variance(tick)[0]) * float(self.layout.scales[0]) ** 2
 
-    @property
-    def implied_radius(self) -> float | None:
-        """A bound of the solution's norm that the penalty implies, or the declared radius.
-
-        With ``|x| <= 1`` and ``|y| <= 1`` the ridge solution has norm at most ``1/penalty``, and
-        at most ``1/(2 sqrt(penalty))``.
-        """
-        if self.penalty == 0.0:
-            return self.radius
-        implied = min(1.0 / self.penalty, 0.5 / math.sqrt(self.penalty))
-        return implied if self.radius is None else min(implied, self.radius)
-
     def _model(self, moments: FloatArray, tick: Tick) -> Mapping[str, Any]:
-        matrix = self.layout.matrix(moments)
-        variances = self.layout.variances(self.unit_variance(tick.number))
-        counted = math.isfinite(float(variances[0, 0]))
-        count = float(matrix[0, 0]) if counted else None
-        records = float(tick.records) if tick.records is not None else count
-        if records is None:
-            raise ConfigurationError(
-                "ticks follow a clock and moment weight 'count' is 0: the number of records is "
-                "neither public nor measured; give that block a positive weight"
-            )
-        records = max(records, 1.0)
-        first = 0 if self.domain.intercept else 1
-        inner = slice(first, 1 + self.domain.dimension)
-        outer = slice(1 + self.domain.dimension, None)
-        problem = NoisyQuadratic(
-            gram=matrix[inner, inner],
-            cross=matrix[inner, outer],
-            gram_variance=variances[inner, inner],
-            cross_variance=variances[inner, outer],
-            penalty=self.penalty * records + self.ridge,
-            constant=self.domain.intercept,
-            radius=self.implied_radius,
-            target_bound=1.0,
+        model = self.problem.model(
+            moments,
+            unit_variance=self.unit_variance(tick.number),
+            records=tick.records,
+            shrink=self.shrink,
+            intervals=self.intervals,
+            seed=tick.number,
         )
-        solution = solve_quadratic(problem, shrink=self.shrink)
-        # An implied radius cannot bind on the noiseless problem: intervals need not know of it.
-        stated = replace(problem, radius=self.radius)
-        targets: list[dict[str, Any]] = []
-        for index, name in enumerate(self.domain.target_names):
-            spread = TargetSpread(
-                square=float(matrix[outer, outer][index, index]),
-                square_variance=float(variances[outer, outer][index, index]),
-                count=records if count is None or not self.domain.intercept else max(count, 1.0),
-            )
-            known = (
-                uncertainty(stated, spread, target=index, seed=tick.number)
-                if self.intervals
-                else None
-            )
-            targets.append({"name": name, **self._report(index, solution, known)})
-        return {
-            "kind": "linear",
-            "tick": tick.number,
-            "records": tick.records,
-            "count": None
-            if count is None
-            else {"value": count, "standard_error": math.sqrt(float(variances[0, 0]))},
-            "features": list(self.domain.feature_names),
-            "targets": targets,
-            "noise": {
-                "node": self.sum.sigma,
-                "standard_deviation": math.sqrt(self.unit_variance(tick.number)),
-                "matrix_shrinkage": list(solution.matrix_shrinkage),
-                "raised_eigenvalues": solution.raised,
-            },
-        }
+        return {"tick": tick.number, **model}
 
-    def _report(
-        self, target: int, solution: QuadraticSolution, known: Uncertainty | None
-    ) -> dict[str, Any]:
-        """One target's part of the model: scaled units, then the user's."""
-        constant = self.domain.intercept
-        mapping = self.domain.user_map(target)
-        inner = slice(0 if constant else 1, None)
-        matrix, offset = mapping.matrix[inner, inner], mapping.offset[inner]
-        parameters = solution.parameters[:, target]
-        report: dict[str, Any] = {
-            **_parameters(parameters, known, constant),
-            "user": _parameters(
-                matrix @ parameters + offset,
-                None if known is None else known.mapped(matrix, offset),
-                constant,
-            ),
-            "shrinkage": float(solution.shrinkage[target]),
-            "constraint_active": solution.active[target],
-            "expected_noise_excess": float(solution.noise_excess[target]),
-        }
-        if known is not None:
-            report |= {
-                "interval_method": known.method,
-                "noise_ratio": _finite(known.noise_ratio),
-                "residual_variance": known.residual_variance,
-                "residual_variance_error": known.residual_error,
-                "r_squared": known.r_squared,
-            }
-        return report
+
+def _chain_of(ticks: int) -> Strategy:
+    """A chain of equal epochs."""
+    response = FILTERS[ticks, STANDARD_BUFFERS]
+    return ToeplitzChain(epochs=((ticks, response.rates, response.scales),))
 
 
 def _plain(value: Any) -> Any:
-    """Public dataclasses and tuples inside a description, as JSON has them."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    """The same with lists for tuples, as JSON gives it back."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _parameters(values: FloatArray, known: Uncertainty | None, constant: bool) -> dict[str, Any]:
-    """Coefficients and intercept with their errors and intervals, as lists."""
-    columns: dict[str, FloatArray | None] = {"estimate": values}
-    if known is not None:
-        columns |= {
-            "unshrunk": known.centre,
-            "noise_standard_error": known.noise_error,
-            "total_standard_error": known.total_error,
-            "noise_interval": known.noise_interval,
-            "total_interval": known.total_interval,
-        }
-    first = 1 if constant else 0
-    slopes = {
-        key: None if column is None else column[first:].tolist() for key, column in columns.items()
-    }
-    heads = {key: None if column is None else column[0].tolist() for key, column in columns.items()}
-    return {"coefficients": slopes, "intercept": heads if constant else None}

@@ -1,0 +1,199 @@
+"""A linear model of a domain, from the noisy moments of its records: what is published.
+
+All post-processing: moments and public numbers in, a JSON-ready mapping out, in the domain's
+scaled units and in the user's.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpstream.arrays import FloatArray
+from dpstream.domain.domain import Domain
+from dpstream.errors import ConfigurationError
+from dpstream.mechanisms.moments import MomentLayout
+from dpstream.solvers.interval import TargetSpread, Uncertainty, uncertainty
+from dpstream.solvers.quadratic import NoisyQuadratic, QuadraticSolution, solve_quadratic
+
+SCALED_TARGET_BOUND = 1.0
+"""Scaled targets lie in the unit ball."""
+
+
+def check_regularisation(*, penalty: float, ridge: float, radius: float | None) -> None:
+    """Refuse penalties and radii that no problem can have.
+
+    Raises:
+        ConfigurationError: naming the first that is wrong.
+    """
+    for name, value in (("penalty", penalty), ("ridge", ridge)):
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ConfigurationError(f"{name} is {value}; it must be finite and at least 0")
+    if radius is not None and not 0.0 < radius < math.inf:
+        raise ConfigurationError(f"radius is {radius}; it must be positive and finite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearProblem:
+    """What is minimised over t records, in scaled units, for every target on its own.
+
+    ``sum (y_i - <x_i, theta> - b)^2 + (penalty t + ridge) |theta|^2``, over ``|theta| <= radius``.
+
+    Attributes:
+        domain: the records' domain; the constant b is there if it has an intercept.
+        layout: which moments are measured.
+        penalty: ridge penalty per record.
+        ridge: ridge penalty of the whole sum.
+        radius: of the L2 ball, or None.
+    """
+
+    domain: Domain
+    layout: MomentLayout
+    penalty: float
+    ridge: float
+    radius: float | None
+
+    def __post_init__(self) -> None:
+        check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
+        weights = self.layout.weights
+        needed = ("count", "x", "xx", "y", "xy") if self.domain.intercept else ("xx", "xy")
+        missing = [block for block in needed if getattr(weights, block) == 0.0]
+        if missing:
+            raise ConfigurationError(
+                f"moment weight {missing[0]!r} is 0, but the model needs that block; "
+                "give it a positive weight"
+            )
+
+    @property
+    def implied_radius(self) -> float | None:
+        """A bound of the solution's norm that the penalty implies, or the declared radius.
+
+        With ``|x| <= 1`` and ``|y| <= 1`` the ridge solution has norm at most ``1/penalty``, and
+        at most ``1/(2 sqrt(penalty))`` (``linear_model.proof.md``).
+        """
+        if self.penalty == 0.0:
+            return self.radius
+        implied = min(1.0 / self.penalty, 0.5 / math.sqrt(self.penalty))
+        return implied if self.radius is None else min(implied, self.radius)
+
+    def model(
+        self,
+        moments: FloatArray,
+        *,
+        unit_variance: float,
+        records: int | None,
+        shrink: bool = True,
+        intervals: bool = True,
+        seed: int = 0,
+    ) -> Mapping[str, Any]:
+        """The model, its errors and what is known of the noise.
+
+        Args:
+            moments: the measured entries, as the layout orders them.
+            unit_variance: noise variance of an entry of scale 1.
+            records: how many records there are, or None if that is secret and was measured.
+            shrink: whether the solver may shrink.
+            intervals: whether standard errors and intervals are computed.
+            seed: of the public bootstrap.
+        """
+        matrix = self.layout.matrix(moments)
+        variances = self.layout.variances(unit_variance)
+        count = float(matrix[0, 0]) if math.isfinite(float(variances[0, 0])) else None
+        total = float(records) if records is not None else count
+        if total is None:
+            raise ConfigurationError(
+                "ticks follow a clock and moment weight 'count' is 0: the number of records is "
+                "neither public nor measured; give that block a positive weight"
+            )
+        total = max(total, 1.0)
+        problem = self._quadratic(matrix, variances, total)
+        solution = solve_quadratic(problem, shrink=shrink)
+        # An implied radius cannot bind on the noiseless problem: intervals need not know of it.
+        stated = replace(problem, radius=self.radius)
+        targets: list[dict[str, Any]] = []
+        for index, name in enumerate(self.domain.target_names):
+            place = 1 + self.domain.dimension + index
+            spread = TargetSpread(
+                square=float(matrix[place, place]),
+                square_variance=float(variances[place, place]),
+                count=total,
+            )
+            known = uncertainty(stated, spread, target=index, seed=seed) if intervals else None
+            targets.append({"name": name, **self._report(index, solution, known)})
+        error = math.sqrt(float(variances[0, 0]))
+        return {
+            "kind": "linear",
+            "records": records,
+            "count": None if count is None else {"value": count, "standard_error": error},
+            "features": list(self.domain.feature_names),
+            "targets": targets,
+            "noise": {
+                "standard_deviation": math.sqrt(unit_variance),
+                "matrix_shrinkage": list(solution.matrix_shrinkage),
+                "raised_eigenvalues": solution.raised,
+            },
+        }
+
+    def _quadratic(self, matrix: FloatArray, variances: FloatArray, total: float) -> NoisyQuadratic:
+        first = 0 if self.domain.intercept else 1
+        inner = slice(first, 1 + self.domain.dimension)
+        outer = slice(1 + self.domain.dimension, None)
+        return NoisyQuadratic(
+            gram=matrix[inner, inner],
+            cross=matrix[inner, outer],
+            gram_variance=variances[inner, inner],
+            cross_variance=variances[inner, outer],
+            penalty=self.penalty * total + self.ridge,
+            constant=self.domain.intercept,
+            radius=self.implied_radius,
+            target_bound=SCALED_TARGET_BOUND,
+        )
+
+    def _report(
+        self, target: int, solution: QuadraticSolution, known: Uncertainty | None
+    ) -> dict[str, Any]:
+        """One target's part of the model: scaled units, then the user's."""
+        constant = self.domain.intercept
+        mapping = self.domain.user_map(target)
+        inner = slice(0 if constant else 1, None)
+        matrix, offset = mapping.matrix[inner, inner], mapping.offset[inner]
+        parameters = solution.parameters[:, target]
+        report: dict[str, Any] = {
+            **_parameters(parameters, known, constant),
+            "user": _parameters(
+                matrix @ parameters + offset,
+                None if known is None else known.mapped(matrix, offset),
+                constant,
+            ),
+            "shrinkage": float(solution.shrinkage[target]),
+            "constraint_active": solution.active[target],
+            "expected_noise_excess": float(solution.noise_excess[target]),
+        }
+        if known is not None:
+            report |= {
+                "interval_method": known.method,
+                "noise_ratio": known.noise_ratio if math.isfinite(known.noise_ratio) else None,
+                "residual_variance": known.residual_variance,
+                "residual_variance_error": known.residual_error,
+                "r_squared": known.r_squared,
+            }
+        return report
+
+
+def _parameters(values: FloatArray, known: Uncertainty | None, constant: bool) -> dict[str, Any]:
+    """Coefficients and intercept with their errors and intervals, as lists."""
+    columns: dict[str, FloatArray | None] = {"estimate": values}
+    if known is not None:
+        columns |= {
+            "unshrunk": known.centre,
+            "noise_standard_error": known.noise_error,
+            "total_standard_error": known.total_error,
+            "noise_interval": known.noise_interval,
+            "total_interval": known.total_interval,
+        }
+    first = 1 if constant else 0
+    slopes = {
+        key: None if column is None else column[first:].tolist() for key, column in columns.items()
+    }
+    heads = {key: None if column is None else column[0].tolist() for key, column in columns.items()}
+    return {"coefficients": slopes, "intercept": heads if constant else None}
