@@ -5,7 +5,6 @@ well. Where the papers run two trees, for the sum of ``x x^T`` and of ``x y``, o
 symmetric sum is measured here, by any continual-sum strategy; the solver is told how noisy it is.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
