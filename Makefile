@@ -6,7 +6,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow lint types imports docs bench wheel clean
+.PHONY: fingerprints demo test test-slow lint types imports docs bench wheel clean
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -48,3 +48,6 @@ wheel: $(VENV)/.dev
 
 clean:
 	rm -rf $(VENV) dist site demo-out .pytest_cache .ruff_cache
+
+fingerprints: $(VENV)/.dev  ## after a module with a proof changed and its proof was read again
+	$(BIN)/python -m dpstream.catalogue.fingerprint

@@ -1,0 +1,111 @@
+"""Continual-sum strategies."""
+
+from dpstream.catalogue.entry import Entry, Kind
+
+_FOREVER = "every record, for the stream's whole life"
+_WHILE_LIVE = "a record for W ticks; then its contribution is published exactly"
+_AT = "dpstream.mechanisms.continual"
+
+STRATEGIES = (
+    Entry(
+        name="BinaryTree",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.tree:BinaryTree",
+        source="000 appendix D (TreeMech); 004 algorithm 5 (PrivateSum)",
+        summary="running sum on a binary tree, tight noise; the papers' mechanism, for comparison",
+        guarantee=_FOREVER,
+        horizon="known",
+        memory="log2 T vectors",
+    ),
+    Entry(
+        name="HonakerTree",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.honaker:HonakerTree",
+        source="000 appendix D; Honaker 2015",
+        summary="the same measurements, decoded by the best online estimate; pure noise possible",
+        guarantee=_FOREVER,
+        horizon="known",
+        memory="log2 T vectors",
+    ),
+    Entry(
+        name="Hybrid",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.hybrid:Hybrid",
+        source="000 note 13 (Chan, Shi, Song)",
+        summary="running sum without a horizon, by trees of doubling size",
+        guarantee=_FOREVER,
+        horizon="none",
+        memory="log2 t vectors",
+    ),
+    Entry(
+        name="SquareRootToeplitz",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.toeplitz:SquareRootToeplitz",
+        source="Fichtenberger, Henzinger, Upadhyay 2022",
+        summary="running sum by the square root of the prefix matrix; an oracle for short streams",
+        guarantee=_FOREVER,
+        horizon="known",
+        memory="T vectors",
+    ),
+    Entry(
+        name="BufferedToeplitz",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.blt:BufferedToeplitz",
+        source="Dvijotham et al. 2024 (arXiv 2404.16706)",
+        summary="running sum by buffered Toeplitz filters: within 2 % of the square root; the "
+        "default for a known horizon",
+        guarantee=_FOREVER,
+        horizon="known",
+        memory="6 vectors",
+    ),
+    Entry(
+        name="ToeplitzChain",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.chain:ToeplitzChain",
+        source="dpstream; epochs as in 000 note 13",
+        summary="buffered Toeplitz filters one after another; the default without a horizon",
+        guarantee=_FOREVER,
+        horizon="none",
+        memory="6 vectors",
+    ),
+    Entry(
+        name="DecayedToeplitz",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.decayed:DecayedToeplitz",
+        source="dpstream; root of 1/(1 - gamma z)",
+        summary="exponentially decayed sum",
+        guarantee=_FOREVER,
+        horizon="none",
+        memory="a few vectors",
+    ),
+    Entry(
+        name="SlidingToeplitz",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.sliding:SlidingToeplitz",
+        source="dpstream; root of (1 - z^W)/(1 - z)",
+        summary="sum over the last W ticks, nothing ever published exactly",
+        guarantee=_FOREVER,
+        horizon="none",
+        memory="W vectors",
+    ),
+    Entry(
+        name="WindowTree",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.window_tree:WindowTree",
+        source="002 section III",
+        summary="running sum with privacy expiration on a window tree; Gaussian or pure noise",
+        guarantee=_WHILE_LIVE,
+        horizon="none",
+        memory="2 log2 W vectors",
+    ),
+    Entry(
+        name="ExpiringToeplitz",
+        kind=Kind.STRATEGY,
+        target=f"{_AT}.expiring:ExpiringToeplitz",
+        source="dpstream; promise of 002",
+        summary="running sum with privacy expiration, by filters within blocks of W ticks",
+        guarantee=_WHILE_LIVE,
+        horizon="none",
+        memory="a few vectors",
+    ),
+)
