@@ -37,6 +37,9 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6)
 DRAWS = 20
 PENALTY = 1.0
 NOISE_LEVEL = 0.01
+STREAM_SEED = 2012
+"""Of the evaluated streams. Schedules and weights were compared on seed 0, never on this one."""
+
 INTERVAL = 512
 EARLY = (256, 384)
 """Public ticks before the first regular one, from where a noisy model can beat the zero model."""
@@ -65,7 +68,7 @@ class BlockedStream:
 
 
 def appendix_stream(
-    *, dimension: int, records: int, seed: int = 0
+    *, dimension: int, records: int, seed: int = STREAM_SEED
 ) -> tuple[FloatArray, FloatArray]:
     """Features and targets of paper 004, appendix G.1, rows scaled into the unit ball."""
     generator = public_generator(seed)
@@ -77,7 +80,7 @@ def appendix_stream(
 
 
 def blocked_stream(
-    *, dimension: int, records: int, ends: tuple[int, ...], seed: int = 0
+    *, dimension: int, records: int, ends: tuple[int, ...], seed: int = STREAM_SEED
 ) -> BlockedStream:
     """The admitted stream, cut at public places."""
     domain = Domain.vectors(dimension, norm_bound=1.0, target_bound=1.0)
