@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,11 @@ from dpstream.geometry.image import scale, shift
 from dpstream.geometry.interpolation_ball import InterpolationBall
 from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
-from dpstream.geometry.linear_program import nonnegative_least_squares
+from dpstream.geometry.linear_program import (
+    Constraints,
+    minimize_linear_program,
+    nonnegative_least_squares,
+)
 from dpstream.geometry.lp_ball import LpBall
 from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.geometry.polytope import polytope
@@ -39,6 +44,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "mix above one": (lambda: InterpolationBall(dimension=2, mix=1.5), "mix is 1.5"),
     "no vertices": (lambda: VertexHull(np.empty((0, 3))), "vertices is empty"),
+    "ragged vertices": (lambda: VertexHull([[1.0, 2.0], [3.0]]), "rows of one width"),  # type: ignore[arg-type]
     "flat vertex list": (lambda: VertexHull(np.array([1.0, 2.0])), r"shape \(2,\); it must have 2"),
     "infinite vertex": (lambda: VertexHull(np.array([[np.inf, 0.0]])), "infinite or missing"),
     "zero vertices": (lambda: SymmetricHull(np.zeros((2, 2))), "all vertices are zero"),
@@ -103,3 +109,31 @@ def test_a_point_off_the_span_has_an_infinite_gauge() -> None:
     assert flow.gauge(np.array([0.3, -0.3])) == pytest.approx(0.6)
     chain = flow_polytope([(0, 1), (1, 2)], source=0, sink=2).mirror_map().ball
     assert chain.gauge(np.array([1.0, -1.0])) == math.inf
+
+
+def test_unsolved_linear_programs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, object]] = []
+
+    def undecided(_: np.ndarray, **arguments: object) -> SimpleNamespace:
+        calls.append(arguments)
+        return SimpleNamespace(status=4, message="numerical difficulties", x=None)
+
+    monkeypatch.setattr("scipy.optimize.linprog", undecided)
+    with pytest.raises(CertificateError, match="numerical difficulties"):
+        minimize_linear_program(np.ones(2), Constraints(), name="test set")
+    # Asked again without presolve, which may not tell an empty set from an unbounded one.
+    assert calls[-1]["options"] == {"presolve": False}
+
+
+def test_point_hulls_answer_with_their_point() -> None:
+    hull = VertexHull(np.array([[1.0, 2.0]]))
+    assert np.array_equal(hull.project(np.array([1.0, 2.0])), [1.0, 2.0])
+    assert hull.diameter() == 0
+    assert hull.gaussian_width() == 0
+    assert hull.mirror_map().potential_range() == 0
+
+
+def test_large_hulls_bound_their_diameter() -> None:
+    angles = np.linspace(0, 2 * math.pi, 5000, endpoint=False)
+    ring = VertexHull(np.column_stack([np.cos(angles), np.sin(angles)]) + 3.0)
+    assert ring.diameter() == pytest.approx(2.0)

@@ -26,7 +26,12 @@ def require_dimension(name: str, value: int) -> None:
 
 def finite_array(name: str, values: npt.ArrayLike, axes: int) -> FloatArray:
     """A read-only float copy with the given number of axes, all entries finite."""
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{name} is not a table of numbers; give rows of one width, numbers only"
+        ) from error
     if array.ndim != axes:
         raise ConfigurationError(
             f"{name} has shape {array.shape}; it must have {axes} axes: reshape it"

@@ -46,9 +46,8 @@ def minimize_linear_program(cost: FloatArray, constraints: Constraints, *, name:
         "b_eq": constraints.equal_limits,
         "bounds": np.stack([lower, upper], axis=1),
     }
-    result: Any = optimize.linprog(
-        cost / largest if largest > 0 else cost, method="highs", **arguments
-    )
+    cost = cost / largest if largest > 0 else cost
+    result: Any = optimize.linprog(cost, method="highs", **arguments)
     if result.status not in (0, INFEASIBLE, UNBOUNDED):
         # Presolve may leave open which of the two it is; without it the answer is definite.
         result = optimize.linprog(cost, method="highs", options={"presolve": False}, **arguments)

@@ -83,4 +83,4 @@ class LpBall(NormBall):
     def mirror_map(self) -> PNormPotential:
         """The squared p-norm, of range ``radius^2 / (2(p-1))``."""
         ball = LpBall(dimension=self.dimension, order=self.order)
-        return PNormPotential(ball=ball, exponent=self.order, radius=self.radius)
+        return PNormPotential(ball=ball, order=self.order, radius=self.radius)

@@ -7,6 +7,7 @@ O(.).
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,31 +50,38 @@ def half_square_gradient(point: FloatArray, exponent: float) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PNormPotential:
-    """``Psi(y) = (weight / 2) |y|_q^2`` on the ball ``|y|_q <= radius`` of the same norm.
+class SquaredNormPotential(ABC):
+    """``Psi(y) = (weight / 2) |y|_q^2``, 1-strongly convex in the norm of ``ball``.
 
     Attributes:
-        ball: the unit ball of the q-norm.
-        exponent: q, in (1, 2].
-        radius: of the set, in the q-norm.
+        ball: the unit ball of that norm.
+        radius: of the set, in that norm.
     """
 
     ball: Gauged
-    exponent: float
     radius: float
 
     @property
+    @abstractmethod
+    def exponent(self) -> float:
+        """The exponent q, in (1, 2]."""
+
+    @property
+    @abstractmethod
     def weight(self) -> float:
-        """``1 / (q - 1)``."""
-        return 1 / (self.exponent - 1)
+        """The factor of the half square."""
+
+    @abstractmethod
+    def step(self, state: FloatArray, direction: FloatArray) -> FloatArray:
+        """``argmin <direction - grad Psi(state), y> + Psi(y)`` over the set."""
 
     @property
     def modulus(self) -> float:
-        """1, in the q-norm."""
+        """1, by the choice of the weight."""
         return 1.0
 
     def potential_range(self) -> float:
-        """``radius^2 / (2(q-1))``."""
+        """``weight radius^2 / 2``, attained at a vertex of the L1 ball."""
         return self.weight * self.radius**2 / 2
 
     def value(self, point: FloatArray) -> float:
@@ -88,31 +96,48 @@ class PNormPotential:
         """The origin."""
         return np.zeros(self.ball.dimension)
 
-    def step(self, state: FloatArray, direction: FloatArray) -> FloatArray:
-        """The dual map, its length cut at the radius: exact, as set and potential share a norm."""
-        dual = self.gradient(state) - direction
-        free = half_square_gradient(dual, self.exponent / (self.exponent - 1)) / self.weight
-        norm = q_norm(free, self.exponent)
-        return free * (self.radius / norm) if norm > self.radius else free
-
     def point(self, state: FloatArray) -> FloatArray:
         """The state itself."""
         return state
 
+    def _free(self, dual: FloatArray) -> FloatArray:
+        """The minimiser of ``Psi(y) - <dual, y>`` over the whole space."""
+        return half_square_gradient(dual, self.exponent / (self.exponent - 1)) / self.weight
+
 
 @dataclass(frozen=True, kw_only=True)
-class L1NormPotential:
-    """``Psi(y) = (weight / 2) |y|_q^2`` on an L1 ball, q from ``l1_exponent``.
-
-    The entropy over vertices has the smaller range; this one keeps the point as its state.
+class PNormPotential(SquaredNormPotential):
+    """``|y|_p^2 / (2(p-1))`` on the ball of the same norm.
 
     Attributes:
-        ball: the unit L1 ball.
-        radius: of the set.
+        order: p, in (1, 2].
     """
 
-    ball: Gauged
-    radius: float
+    order: float
+
+    @property
+    def exponent(self) -> float:
+        """The ball's own order."""
+        return self.order
+
+    @property
+    def weight(self) -> float:
+        """``1 / (p - 1)``."""
+        return 1 / (self.order - 1)
+
+    def step(self, state: FloatArray, direction: FloatArray) -> FloatArray:
+        """The dual map, its length cut at the radius: exact, as set and potential share a norm."""
+        free = self._free(self.gradient(state) - direction)
+        norm = q_norm(free, self.order)
+        return free * (self.radius / norm) if norm > self.radius else free
+
+
+@dataclass(frozen=True, kw_only=True)
+class L1NormPotential(SquaredNormPotential):
+    """``(weight / 2) |y|_q^2`` on an L1 ball, q from ``l1_exponent``.
+
+    The entropy over vertices has the smaller range; this one keeps the point as its state.
+    """
 
     @property
     def exponent(self) -> float:
@@ -124,35 +149,12 @@ class L1NormPotential:
         """``p^(2(1-1/q)) / (q-1)``."""
         return l1_weight(self.ball.dimension, self.exponent)
 
-    @property
-    def modulus(self) -> float:
-        """1, in L1."""
-        return 1.0
-
-    def potential_range(self) -> float:
-        """``weight radius^2 / 2``, attained at a vertex."""
-        return self.weight * self.radius**2 / 2
-
-    def value(self, point: FloatArray) -> float:
-        """``(weight / 2) |y|_q^2``."""
-        return self.weight * q_norm(point, self.exponent) ** 2 / 2
-
-    def gradient(self, point: FloatArray) -> FloatArray:
-        """``weight`` times the gradient of the half square."""
-        return self.weight * half_square_gradient(point, self.exponent)
-
-    def start(self) -> FloatArray:
-        """The origin."""
-        return np.zeros(self.ball.dimension)
-
     def step(self, state: FloatArray, direction: FloatArray) -> FloatArray:
         """The dual map of the shrunk dual; the L1 bound's multiplier is the shrinkage."""
         dual = self.gradient(state) - direction
-        conjugate = self.exponent / (self.exponent - 1)
 
         def shrunk(multiplier: float) -> FloatArray:
-            kept = dual - np.clip(dual, -multiplier, multiplier)
-            return half_square_gradient(kept, conjugate) / self.weight
+            return self._free(dual - np.clip(dual, -multiplier, multiplier))
 
         def excess(multiplier: float) -> float:
             return float(np.abs(shrunk(multiplier)).sum()) - self.radius
@@ -160,7 +162,3 @@ class L1NormPotential:
         result = shrunk(decreasing_root(excess, 0.0, float(np.max(np.abs(dual)))))
         norm = float(np.abs(result).sum())
         return result * (self.radius / norm) if norm > self.radius else result
-
-    def point(self, state: FloatArray) -> FloatArray:
-        """The state itself."""
-        return state
