@@ -1,6 +1,7 @@
 """From a place and a format to a source."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dpstream.connectors.delimited import Delimited
 from dpstream.connectors.json_lines import JsonLines
@@ -8,8 +9,11 @@ from dpstream.connectors.location import STANDARD_INPUT, Format, format_at
 from dpstream.connectors.parquet import ParquetSource
 from dpstream.connectors.text_source import CHUNK_ROWS, TextSource
 from dpstream.domain.batch import BLOCK_ROWS
-from dpstream.engine.ports import Source
 from dpstream.errors import ConfigurationError, SourceError
+
+if TYPE_CHECKING:
+    # For its name alone: importing the engine at run time would load scipy.
+    from dpstream.engine.ports import Source
 
 
 def open_source(
@@ -19,7 +23,7 @@ def open_source(
     columns: Sequence[str] | None = None,
     chunk_rows: int | None = None,
     patience: float | None = None,
-) -> Source:
+) -> "Source":
     """The source at a file, a folder or standard input (``"-"``).
 
     Args:
