@@ -1,0 +1,134 @@
+"""Gradient sums, exact up to a stated slack, and their Gaussian measurement.
+
+What every first-order solver measures: the sum of the records' (clipped) gradients at a released
+point. Proof in ``gradient.proof.md``.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstream.arrays import FloatArray
+from dpstream.domain.batch import BLOCK_ROWS, Batch
+from dpstream.mechanisms.gaussian import measure_gaussian
+from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
+from dpstream.privacy.event import GaussianEvent
+from dpstream.release import Measurement
+from dpstream.solvers.problem import Problem
+
+LATTICE_BITS = 20
+"""The lattice is this many bits finer than the noise's standard deviation."""
+
+_HALF_ULP = 2.0**-53
+
+
+def summation_slack(problem: Problem, bound: float) -> float:
+    """How far float64 may move the sum of terms of at most ``bound``, in the bound's norm.
+
+    A sum of m products in any order has each entry within ``m u / (1 - m u)`` of the exact one,
+    relative to the sum of the terms' absolute values (``u = 2^-53``); here m counts the rows
+    of a block and then the blocks.
+
+    Args:
+        problem: tells n.
+        bound: of every term.
+    """
+    additions = BLOCK_ROWS + problem.records // BLOCK_ROWS + 8
+    relative = additions * _HALF_ULP
+    return relative / (1.0 - relative) * problem.records * bound
+
+
+def gradient_sensitivity(problem: Problem, *, exponent: int) -> float:
+    """The largest L2 shift of the rounded sum of gradients, at one point, that a unit can cause.
+
+    Twice the summation's slack is added, once for each of two neighbours.
+
+    Args:
+        problem: its constants, neighbours and cap.
+        exponent: of the lattice that the sum is rounded to.
+    """
+    exact = bounded_sum_sensitivity(
+        problem.lipschitz.l2,
+        neighbours=problem.neighbours,
+        cap=problem.unit.cap,
+        rounding_step=math.ldexp(1.0, exponent),
+        dimension=problem.dimension,
+    )
+    return exact + 2.0 * summation_slack(problem, problem.lipschitz.l2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientNoise:
+    """The noise of one measured gradient sum: public.
+
+    Attributes:
+        exponent: the lattice.
+        sensitivity: of the rounded sum.
+        sigma: the standard deviation in each coordinate of the sum.
+    """
+
+    exponent: int
+    sensitivity: float
+    sigma: float
+
+    @property
+    def mu(self) -> float:
+        """Shift over standard deviation of one measurement."""
+        return self.sensitivity / self.sigma
+
+    def event(self, name: str, count: int) -> GaussianEvent:
+        """What ``count`` adaptive measurements cost."""
+        return GaussianEvent(name, mu=math.sqrt(count) * self.mu)
+
+
+def gradient_noise(problem: Problem, *, mu: float, count: int) -> GradientNoise:
+    """The noise with which ``count`` measurements have total shift over deviation ``mu``."""
+    each = mu / math.sqrt(count)
+    exponent = math.floor(math.log2(problem.lipschitz.l2 / each)) - LATTICE_BITS
+    sensitivity = gradient_sensitivity(problem, exponent=exponent)
+    return GradientNoise(exponent=exponent, sensitivity=sensitivity, sigma=sensitivity / each)
+
+
+class GradientSum:
+    """A batch as its design, ready for many gradient sums. Secret."""
+
+    def __init__(self, problem: Problem, batch: Batch) -> None:
+        self._problem = problem
+        self._features, self._targets = problem.design(batch)
+
+    def at(self, parameters: FloatArray) -> FloatArray:
+        """The sum of the records' gradients, without the regulariser: secret."""
+        problem = self._problem
+        loss, clip = problem.data_loss, problem.gradient_clip
+        total = np.zeros(problem.dimension)
+        for start in range(0, problem.records, BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            total += loss.gradient_sum(
+                parameters, self._features[block], self._targets[block], clip=clip
+            )
+        return total
+
+    def measure(
+        self,
+        parameters: FloatArray,
+        gradient_noise: GradientNoise,
+        *,
+        address: tuple[int, ...],
+        noise: Noise,
+    ) -> Measurement:
+        """Round the sum to the lattice and measure it."""
+        steps = np.ldexp(self.at(parameters), -gradient_noise.exponent)
+        return measure_gaussian(
+            np.rint(steps).astype(np.int64),
+            gradient_noise.exponent,
+            sigma=gradient_noise.sigma,
+            address=address,
+            noise=noise,
+        )
+
+
+def mean_gradient(problem: Problem, measurement: Measurement, parameters: FloatArray) -> FloatArray:
+    """The noisy gradient of the average problem, the regulariser's included: public."""
+    total = np.ldexp(measurement.value.astype(np.float64), measurement.exponent)
+    return total / problem.records + problem.regulariser_gradient(parameters)
