@@ -10,7 +10,6 @@ from dpstream.connectors.location import STANDARD_INPUT, Format, files_at, too_s
 from dpstream.domain.batch import RawChunk
 from dpstream.errors import ConfigurationError
 
-
 CHUNK_ROWS = 1024
 """Text makes many small objects: chunks that stay in the processor's cache are read faster."""
 
