@@ -137,3 +137,22 @@ def test_large_hulls_bound_their_diameter() -> None:
     angles = np.linspace(0, 2 * math.pi, 5000, endpoint=False)
     ring = VertexHull(np.column_stack([np.cos(angles), np.sin(angles)]) + 3.0)
     assert ring.diameter() == pytest.approx(2.0)
+
+
+def test_polytope_projections_survive_rounding_far_away_and_at_the_boundary() -> None:
+    generator = public_generator(6)
+    rows = generator.integers(-2, 3, (10, 4)).astype(float)
+    rows = rows[np.abs(rows).sum(axis=1) > 0]
+    # Every inequality twice, as users write them; some are redundant.
+    convex_set = polytope(
+        np.vstack([rows, rows, np.eye(4), -np.eye(4)]), np.ones(2 * len(rows) + 8)
+    )
+    for distance in (1e-12, 1e-9, 1.0, 1e7):
+        for _ in range(20):
+            edge = convex_set.minimize_linear(generator.standard_normal(4))
+            start = edge + distance * generator.standard_normal(4)
+            nearest = convex_set.project(start)
+            assert convex_set.contains(nearest, 1e-9)
+            move = start - nearest
+            beyond = move @ (convex_set.minimize_linear(-move) - nearest)
+            assert beyond <= 1e-9 * (1 + np.linalg.norm(move))

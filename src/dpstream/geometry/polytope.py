@@ -23,6 +23,9 @@ from dpstream.geometry.width import expected_norm
 CERTIFICATE = 1e-9
 """Largest accepted residual of a projection's optimality conditions, in units of the move."""
 
+ROUNDING = 1e-13
+"""Violations up to this part of the diameter count as none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Polytope:
@@ -108,20 +111,32 @@ class Polytope:
 
         The least move ``z`` with ``-matrix z >= h`` for the violations ``h`` is read off the
         residual of ``[-matrix, h]^T u = (0, .., 0, 1)`` over ``u >= 0`` (Lawson and Hanson
-        1974, chapter 23). Optimality is checked before anything is returned.
+        1974, chapter 23). Optimality is checked before anything is returned. Subtracting a far
+        point from its move leaves an error in units of the move; projecting once more, from
+        nearby, removes it.
         """
+        nearest = point + self._move(point)
+        return nearest + self._move(nearest)
+
+    def _move(self, point: FloatArray) -> FloatArray:
         violations = self.matrix @ point - self.limits
         worst = float(violations.max())
-        if worst <= 0:
-            return point.copy()
+        if worst <= ROUNDING * self.diameter():
+            return np.zeros_like(point)
         violations = violations / worst
         system = np.vstack([-self.matrix.T, violations])
+        # Columns of norm one: inequalities far from active would drown the others.
+        lengths = np.linalg.norm(system, axis=0)
         target = np.append(np.zeros(self.dimension), 1.0)
-        multipliers = nonnegative_least_squares(system, target, name="polytope")
+        multipliers = nonnegative_least_squares(system / lengths, target, name="polytope")
+        multipliers = multipliers / lengths
         residual = system @ multipliers - target
         scale = -float(residual[-1])
         if scale <= 0:
-            raise CertificateError("projection on a polytope: no separating direction was found")
+            raise CertificateError(
+                "projection on a polytope: no separating direction was found; the set is too flat: "
+                "drop repeated inequalities, or describe it in fewer coordinates"
+            )
         move = residual[:-1] / scale
         excess = self.matrix @ move + violations
         slackness = float(np.max(multipliers / scale * np.abs(excess)))
@@ -131,7 +146,7 @@ class Polytope:
                 f"projection on a polytope: residual {failure:.1e} exceeds {CERTIFICATE:.0e}; "
                 "remove inequalities that are nearly parallel"
             )
-        return point + worst * move
+        return worst * move
 
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """A vertex, by a linear program."""
