@@ -251,9 +251,10 @@ def test_a_geometric_next_to_an_integer_is_decided_likewise(offset: int, expecte
         wait = mpmath.mpf(3) / 4 + offset * mpmath.ldexp(1, -150)
         # v = u lies in the lower half.
         head, further = head_of(2 * mpmath.exp(-wait), 62)
-    chosen = ChosenStream([head << 2], further)
+    # The second word is a patience of 31, which accepts; the rest are other proposals.
+    chosen = ChosenStream([head << 2, 1 << 20, *range(1 << 60, (1 << 60) + 30)], further)
     assert exponential(chosen, 0, head << 2, 64).floor_multiple(4) is None
-    assert discrete._magnitude(chosen, 0, head << 2, 4) == expected
+    assert discrete.draw(chosen, 1, Fraction(10))[0] == expected
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(-1, False), (1, True)])
@@ -263,9 +264,13 @@ def test_an_acceptance_next_to_its_hurdle_is_decided_likewise(offset: int, expec
         wait = mpmath.mpf(hurdle.numerator) / hurdle.denominator + offset * mpmath.ldexp(1, -150)
         assert wait > mpmath.log(2)
         head, further = head_of(2 * mpmath.exp(-wait), 62)
-    chosen = ChosenStream([head << 2], further)
-    assert exponential(chosen, 0, head << 2, 64).exceeds(hurdle) is None
-    assert discrete._accepts(chosen, 0, head << 2, hurdle) is expected
+        # A magnitude of 7: E = 7.5 / 4.
+        seven = int(2 * mpmath.exp(-mpmath.mpf(7.5) / 4) * 2**62) << 2
+    # The next proposal is a magnitude of 0 (E = 1/32), accepted.
+    fillers = [1 << 60 | 1, 1 << 20] * 8
+    chosen = ChosenStream([seven, head << 2, *fillers], further)
+    assert exponential(chosen, 1, head << 2, 64).exceeds(hurdle) is None
+    assert discrete.draw(chosen, 1, Fraction(10))[0] == (7 if expected else 0)
 
 
 @pytest.mark.parametrize("word_end", [0, 1])
@@ -293,6 +298,31 @@ def test_equal_scores_with_equal_first_bits_are_told_apart():
         chosen = ChosenStream([word, word], further)
         # u larger: E smaller: Gumbel larger.
         assert gumbel.draw(chosen, np.array([3, 3]), 2.0) == larger
+
+
+def test_a_third_candidate_does_not_decide_between_two():
+    word = (12345 << 40) | 0
+
+    def further(position: int, bits: int) -> int:
+        return ((1 << 90) - 1 if position == 1 else 0) << max(bits - 190, 0) if bits > 64 else 0
+
+    chosen = ChosenStream([word, word, 1 << 30], further)
+    assert gumbel.draw(chosen, np.array([3, 3, 0]), 2.0, slack=2.0**60) == 1
+
+
+def test_gumbels_closer_than_float64_resolves_are_told_apart():
+    # The second score is lower by one, its Gumbel higher by one, give or take 2^-150.
+    for trial in range(30):
+        for offset in (-1, 1):
+            with mpmath.workprec(2000):
+                first = mpmath.mpf(5) / 2 + mpmath.mpf(trial) / 7
+                second = first * mpmath.exp(-1 - offset * mpmath.ldexp(1, -150))
+                heads = [head_of(2 * mpmath.exp(-wait), 62) for wait in (first, second)]
+            chosen = ChosenStream(
+                [head << 2 for head, _ in heads],
+                lambda position, bits, heads=heads: heads[position][1](position, bits),
+            )
+            assert gumbel.draw(chosen, np.array([1, 0]), 1.0) == (1 if offset > 0 else 0)
 
 
 def test_a_gumbel_too_near_its_end_asks_for_more():
@@ -328,6 +358,23 @@ def test_a_vector_coordinate_next_to_a_boundary_asks_for_more():
             head, further = head_of(2 * mpmath.exp(-wait), 62)
         drawn = spherical.draw(ChosenStream([head << 2, 1 << 40 | 1], further), 1, 1.0)
         assert drawn[0] == expected
+
+
+def test_a_vectors_enclosures_hold_what_further_bits_reveal():
+    for trial in range(50):
+        keyed = stream(10, trial)
+        waits, words = keyed.words(3), keyed.words(3)
+        rough = spherical._enclosed(keyed, waits, words, 64)
+        fine = spherical._enclosed(keyed, waits, words, 448)
+        assert rough is not None
+        assert fine is not None
+        for outer, inner in (
+            (rough.radius, fine.radius),
+            (rough.norm, fine.norm),
+            *zip(rough.lengths, fine.lengths, strict=True),
+        ):
+            more = inner.places - outer.places
+            assert outer.low << more <= inner.low <= inner.high <= outer.high << more
 
 
 def test_refinement_uses_each_words_own_lane():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpstream.arrays import FloatArray, WordArray
-from dpstream.randomness import exponential, gaussian
+from dpstream.randomness import exponential, gaussian, gumbel
 from dpstream.randomness.public import public_generator
 from dpstream.randomness.source import KeyStream
 
@@ -141,3 +141,18 @@ def test_refined_tails_are_within_the_bounds():
             distance = mpmath.ldexp(mpmath.mpf(head), -255)
             exact = -mpmath.log(1 - distance if int(words[index]) & 1 else distance)
             assert abs(float(waits[index] / exact - 1)) < exponential.RELATIVE_ERROR / MARGIN
+
+
+def test_float_gumbels_are_within_a_sixteenth_of_their_bound():
+    words = EXPONENTIAL_GRIDS["uniform"]()
+    words = words[np.ldexp((words >> np.uint64(2)).astype(float), -63) >= exponential.NEAR_END]
+    drawn = -np.log(
+        exponential.standard_exponentials(words, KeyStream(bytes(32)), np.arange(words.size))
+    )
+    with mpmath.workprec(200):
+        for word, number in zip(words.tolist(), drawn.tolist(), strict=True):
+            distance = mpmath.ldexp(word >> 2, -63)
+            exact = -mpmath.log(-mpmath.log(1 - distance if word & 1 else distance))
+            # The logarithm's own rounding is what ROUNDING is for, beside the sum's.
+            allowed = gumbel.ERROR_BOUND / MARGIN + gumbel.ROUNDING / 4 * abs(number)
+            assert abs(float(number - exact)) <= allowed
