@@ -212,7 +212,7 @@ def test_growing_buffers_and_nodes_are_refused() -> None:
     limit = (HIGH_LIMIT - 1) << LOW_BITS
     bank = bank_at(limit, slow)
     with pytest.raises(OverflowError, match="public bound"):
-        bank.advance(bank.lifted(ExactVector.from_integers(np.array([1 << 60]), 0)))
+        bank.advance(bank.lifted(ExactVector.from_integers(np.array([(1 << 62) - 1]), 0)))
 
 
 def test_increments_much_finer_than_nodes_are_refused() -> None:

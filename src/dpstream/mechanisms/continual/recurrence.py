@@ -49,7 +49,7 @@ _OVERFLOW = (
 
 def state_guard_bits(gain: float) -> int:
     """How much finer the buffers' lattice is than the nodes': their errors sum to the gain."""
-    return max(math.ceil(math.log2(gain)) + 3, NODE_GUARD_BITS + 2)
+    return math.ceil(math.log2(gain)) + 3
 
 
 def recurrence_node_error(buffers: int, node_exponent: int) -> float:
