@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.signal import lfilter
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import LIMB_BITS, ExactVector
@@ -83,8 +82,12 @@ class SquareRootToeplitz:
     @cached_property
     def decoding(self) -> FloatArray:
         """The first column of ``B = A C^-1``."""
-        ones = np.ones(self.horizon)
-        return np.asarray(lfilter([1.0], self.coefficients, ones), np.float64)
+        # Solves C b = (1, 1, ...), row by row.
+        backwards = self.coefficients[::-1]
+        solution = np.ones(self.horizon)
+        for tick in range(1, self.horizon):
+            solution[tick] -= float(backwards[-tick - 1 : -1] @ solution[:tick])
+        return solution
 
     @cached_property
     def _variances(self) -> FloatArray:
