@@ -21,35 +21,51 @@ State = TypeVar("State")
 class Stream(Generic[State]):
     """The public declaration of a stream: everything its guarantee rests on.
 
+    What the guarantee says (domain, budget, unit, neighbours) is the learner's, which is calibrated
+    for exactly that: it is not declared twice.
+
     Attributes:
-        domain: what of a record may count.
-        learner: what is made of the records.
+        learner: what is made of the records, and what it promises.
         schedule: when it is published.
-        budget: what it may cost.
-        unit: whose contribution is hidden.
-        neighbours: what it is hidden against.
-        window: ticks in a window, if the unit's cap counts over one.
         insecure_seed: noise anyone can recompute, for tests; every artefact then says so.
     """
 
-    domain: Domain
     learner: Learner[State]
     schedule: Schedule
-    budget: Budget
-    unit: Unit
-    neighbours: Neighbours
-    window: int | None = None
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.unit.period == "window") != (self.window is not None):
+        if self.unit.period == "window" and (self.window is None or self.window < 1):
             raise ConfigurationError(
-                f"the unit's cap counts over the {self.unit.period} and the window is "
-                f"{self.window!r}; give a window's length in ticks with a cap per window, and "
-                "with no other"
+                f"the unit's cap counts over a window but the learner's window is "
+                f"{self.window!r}; take a learner whose records count for a number of ticks, or cap "
+                "over the stream's life"
             )
-        if self.window is not None and self.window < 1:
-            raise ConfigurationError(f"the window is {self.window} ticks; it needs at least one")
+
+    @property
+    def domain(self) -> Domain:
+        """What of a record may count."""
+        return self.learner.domain
+
+    @property
+    def budget(self) -> Budget:
+        """What the stream's whole life may cost."""
+        return self.learner.budget
+
+    @property
+    def unit(self) -> Unit:
+        """Whose contribution is hidden."""
+        return self.learner.unit
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What it is hidden against."""
+        return self.learner.neighbours
+
+    @property
+    def window(self) -> int | None:
+        """Ticks in a window, if the unit's cap counts over one."""
+        return self.learner.window if self.unit.period == "window" else None
 
     def identity(self) -> dict[str, Any]:
         """The declaration as JSON: what ``resume`` compares."""

@@ -11,9 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
+from dpstream.domain.domain import Domain
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
+from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
 
 State = TypeVar("State")
@@ -57,6 +60,31 @@ class Learner(Protocol[State]):
     @property
     def name(self) -> str:
         """Its name in the catalogue."""
+        ...
+
+    @property
+    def domain(self) -> Domain:
+        """What of a record may count."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """What everything published, taken together, may cost."""
+        ...
+
+    @property
+    def unit(self) -> Unit:
+        """Whose contribution is hidden; the caller makes records over its cap null."""
+        ...
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What it is hidden against."""
+        ...
+
+    @property
+    def window(self) -> int | None:
+        """Ticks for which a record counts, or None if it counts for ever."""
         ...
 
     @property

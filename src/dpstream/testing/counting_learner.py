@@ -20,6 +20,7 @@ import numpy as np
 
 from dpstream.arrays import IntArray
 from dpstream.domain.batch import GRID_BITS, Batch
+from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.mechanisms.continual.strategy import Promise
@@ -59,6 +60,8 @@ class CountingLearner:
         neighbours: what it is hidden against.
         horizon: its last tick, or None.
         charge_each: charge each release, not the stream's life; needs a horizon.
+        domain: of the records; by default plain vectors of norm at most 1.
+        window: ticks over which the unit's cap counts.
     """
 
     name = "CountingLearner"
@@ -73,10 +76,17 @@ class CountingLearner:
         neighbours: Neighbours,
         horizon: int | None = None,
         charge_each: bool = False,
+        domain: Domain | None = None,
+        window: int | None = None,
     ) -> None:
         if charge_each and horizon is None:
             raise ConfigurationError("charge_each needs a horizon to share the budget over")
         self.horizon = horizon
+        self.domain = domain or Domain.vectors(dimension, norm_bound=1.0)
+        self.budget = budget
+        self.unit = unit
+        self.neighbours = neighbours
+        self.window = window
         self._charge_each = charge_each
         self._dimension = dimension
         self._sensitivity = counting_sensitivity(unit, neighbours)

@@ -5,7 +5,6 @@ from typing import Any
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import RawChunk
-from dpstream.domain.domain import Domain
 from dpstream.engine.schedule import EveryRecords, Schedule
 from dpstream.engine.stream import Stream
 from dpstream.mechanisms.public import public_generator
@@ -27,23 +26,17 @@ def small_stream(
     charge_each: bool = False,
 ) -> Stream[CountingState]:
     """A running sum of vectors, published every ten records."""
-    budget = Budget(epsilon=epsilon, delta=1e-6)
-    unit = unit or Unit()
     return Stream(
-        domain=Domain.vectors(dimension, norm_bound=1.0),
         learner=CountingLearner(
             dimension,
-            budget=budget,
-            unit=unit,
+            budget=Budget(epsilon=epsilon, delta=1e-6),
+            unit=unit or Unit(),
             neighbours=neighbours,
             horizon=horizon,
             charge_each=charge_each,
+            window=window,
         ),
         schedule=schedule or EveryRecords(records=10),
-        budget=budget,
-        unit=unit,
-        neighbours=neighbours,
-        window=window,
         insecure_seed=insecure_seed,
     )
 

@@ -246,6 +246,11 @@ class PrivIncReg1:
         return "priv_inc_reg1"
 
     @property
+    def window(self) -> None:
+        """None: a record counts for ever."""
+        return
+
+    @property
     def promise(self) -> Promise:
         """What its releases keep secret, and for how long."""
         return self.sum.promise

@@ -18,9 +18,11 @@ from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.mechanisms.continual.choice import prefix_strategy
+from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
 from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum, SumState
+from dpstream.mechanisms.continual.window_tree import WindowTree
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
@@ -122,6 +124,12 @@ class RunningSum:
     def name(self) -> str:
         """Its name in the catalogue."""
         return "running_sum"
+
+    @property
+    def window(self) -> int | None:
+        """Ticks for which a record counts, or None if it counts for ever."""
+        strategy = self.sum.strategy
+        return strategy.window if isinstance(strategy, WindowTree | ExpiringToeplitz) else None
 
     @property
     def promise(self) -> Promise:
