@@ -5,7 +5,7 @@ targets. Nothing loops over records. Losses that are not smooth have no ``smooth
 capability is a type.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from dpstream.arrays import FloatArray
 from dpstream.geometry.convex_set import ConvexSet
@@ -16,10 +16,8 @@ from dpstream.losses.record_bound import Lipschitz, RecordBound
 class Loss(Protocol):
     """A convex loss of parameters on records."""
 
-    @property
-    def name(self) -> str:
-        """Its name in the catalogue."""
-        ...
+    name: ClassVar[str]
+    """Its name in the catalogue."""
 
     def values(
         self, parameters: FloatArray, features: FloatArray, targets: FloatArray
@@ -99,10 +97,8 @@ class SmoothGeneralisedLinear(GeneralisedLinear, SmoothLoss, Protocol):
     perturbation needs.
     """
 
-    @property
-    def twice_differentiable(self) -> bool:
-        """Whether ``l''`` is continuous."""
-        ...
+    twice_differentiable: ClassVar[bool]
+    """Whether ``l''`` is continuous."""
 
     def second_derivative(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         """``l''(u, y)``; at its jumps the larger value."""

@@ -51,7 +51,7 @@ class Problem:
         target: which of the domain's targets is predicted (losses over classes use all).
     """
 
-    loss: Loss
+    loss: Loss | RegularisedLoss
     convex_set: ConvexSet
     domain: Domain
     records: int
