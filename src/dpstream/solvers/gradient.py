@@ -97,6 +97,16 @@ class GradientSum:
         self._problem = problem
         self._features, self._targets = problem.design(batch)
 
+    @property
+    def features(self) -> FloatArray:
+        """The design's features: secret."""
+        return self._features
+
+    @property
+    def targets(self) -> FloatArray:
+        """The design's targets: secret."""
+        return self._targets
+
     def at(self, parameters: FloatArray) -> FloatArray:
         """The sum of the records' gradients, without the regulariser: secret."""
         problem = self._problem

@@ -1,0 +1,345 @@
+"""The certified minimiser of a strongly convex smooth problem: deterministic, for any data.
+
+What output and objective perturbation release is a minimiser; their privacy needs to know how
+far a computed one is from the exact one. Proof in ``minimiser.proof.md``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import linalg, special
+
+from dpstream.arrays import FloatArray
+from dpstream.domain.batch import Batch
+from dpstream.errors import CertificateError, ConfigurationError
+from dpstream.geometry.convex_set import Projectable
+from dpstream.losses.loss import SmoothGeneralisedLinear
+from dpstream.losses.regularised import RegularisedLoss
+from dpstream.losses.softmax import SoftmaxLoss
+from dpstream.solvers.gradient import GradientSum, summation_slack
+from dpstream.solvers.problem import Problem
+
+_LARGEST_MATRIX = 1024
+"""Up to this many parameters the Hessian is formed; beyond, only its products are."""
+
+_NEWTON_STEPS = 60
+_HALVINGS = 30
+_CONJUGATE_STEPS = 200
+_LEAST_TOLERANCE = 8.0
+"""Tolerances below this multiple of the rounding error are refused in advance."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Target:
+    """What is minimised over the set: public, but for ``linear``.
+
+    ``(1/n) sum loss + (modulus / 2) |theta - centre|^2 + <linear, theta>``.
+
+    Attributes:
+        problem: gives the loss of records, n and the set.
+        modulus: gamma, of the whole regulariser, the problem's own included.
+        centre: of the regulariser.
+        linear: a perturbation, in units of the average; None for none.
+    """
+
+    problem: Problem
+    modulus: float
+    centre: FloatArray
+    linear: FloatArray | None = None
+
+    @property
+    def convex_set(self) -> Projectable:
+        """The set, which needs a projection.
+
+        Raises:
+            ConfigurationError: if it has none.
+        """
+        chosen = self.problem.convex_set
+        if not isinstance(chosen, Projectable):
+            raise ConfigurationError(
+                f"{type(chosen).__name__} has no projection, which a minimiser needs; take "
+                "Frank-Wolfe"
+            )
+        return chosen
+
+    @property
+    def stays_inside(self) -> bool:
+        """Whether the loss is smooth on the set only, so that no step may leave it."""
+        return _global_smoothness(self.problem) is None
+
+    @property
+    def smoothness(self) -> float:
+        """Of the whole: on the set, or wherever steps go."""
+        bound = _global_smoothness(self.problem)
+        if bound is None:
+            bound = data_smoothness(self.problem)
+        return bound + self.modulus
+
+
+def data_smoothness(problem: Problem) -> float:
+    """The Lipschitz constant of any record's gradient on the set, in L2."""
+    return problem.smooth_loss.smoothness(problem.record_bound, problem.convex_set).l2
+
+
+def _global_smoothness(problem: Problem) -> float | None:
+    try:
+        bound = problem.smooth_loss.smoothness(problem.record_bound, None).l2
+    except ConfigurationError:
+        return None
+    return bound if math.isfinite(bound) else None
+
+
+def regulariser(problem: Problem, *, extra: float) -> tuple[float, FloatArray]:
+    """The modulus and centre of the problem's regulariser with ``extra`` added to its ridge.
+
+    A problem without one gets a ridge around the origin.
+
+    Raises:
+        ConfigurationError: if gradients are clipped: what is minimised must be a loss.
+    """
+    if problem.gradient_clip is not None:
+        raise ConfigurationError(
+            f"gradient_clip is {problem.gradient_clip}, but a minimiser needs the loss as it is; "
+            "drop it: the set bounds the gradient"
+        )
+    centre = problem.loss.centre if isinstance(problem.loss, RegularisedLoss) else None
+    modulus = problem.strong_convexity + extra
+    return modulus, np.zeros(problem.dimension) if centre is None else centre
+
+
+def reach(problem: Problem, centre: FloatArray) -> float:
+    """An upper bound of the distance of any point of the set from the centre."""
+    return min(
+        problem.convex_set.l2_radius() + float(np.linalg.norm(centre)),
+        problem.convex_set.diameter() if problem.convex_set.contains(centre) else math.inf,
+    )
+
+
+def rounding_error(target: Target, *, linear_bound: float = 0.0) -> float:
+    """How far the computed mean gradient may be from the exact one, on the set, in L2.
+
+    Sums of n terms; scores of ``features`` products each, whose errors reach the slope through
+    the smoothness; the regulariser and the linear term.
+
+    Args:
+        target: what is minimised.
+        linear_bound: a bound of the linear term's length.
+    """
+    problem = target.problem
+    largest = problem.convex_set.l2_radius()
+    scores = (problem.features + 32) * 2.0**-51
+    terms = problem.lipschitz.l2 + data_smoothness(problem) * largest
+    public = target.modulus * (largest + float(np.linalg.norm(target.centre))) + linear_bound
+    return (
+        summation_slack(problem, problem.lipschitz.l2) / problem.records
+        + scores * terms
+        + public * 2.0**-48
+    )
+
+
+def least_tolerance(target: Target, *, linear_bound: float = 0.0) -> float:
+    """The smallest tolerance that float64 can certify for every data set."""
+    return _LEAST_TOLERANCE * rounding_error(target, linear_bound=linear_bound)
+
+
+def distance_bound(tolerance: float, modulus: float) -> float:
+    """THE bound of what a certificate leaves open: the distance to the exact minimiser."""
+    return tolerance / modulus
+
+
+def iteration_bound(target: Target, *, tolerance: float, linear_bound: float = 0.0) -> int:
+    """Steps after which first-order descent has its certificate, whatever the data: public.
+
+    Args:
+        target: what is minimised; only its public constants are used.
+        tolerance: the residual to reach.
+        linear_bound: a bound of the linear term's length.
+    """
+    problem = target.problem
+    width = problem.convex_set.diameter()
+    slope = problem.lipschitz.l2 + linear_bound
+    slope += target.modulus * reach(problem, target.centre)
+    start = slope * width + target.modulus / 2.0 * width**2
+    condition = target.smoothness / target.modulus
+    rate = condition if target.stays_inside else math.sqrt(condition)
+    ratio = 2.0 * target.smoothness * start / tolerance**2
+    return 2 + math.ceil(max(rate, 1.0) * max(math.log(ratio), 0.0))
+
+
+class _Curvature(Protocol):
+    """Products with the Hessian of the records' mean loss at one point."""
+
+    def __call__(self, direction: FloatArray) -> FloatArray: ...
+
+
+class Objective:
+    """A target on a batch. Secret."""
+
+    def __init__(self, target: Target, batch: Batch) -> None:
+        self.target = target
+        problem = target.problem
+        self._gradients = GradientSum(problem, batch)
+        self._features, self._targets = self._gradients.features, self._gradients.targets
+        zero = np.zeros(problem.dimension)
+        self._linear = zero if target.linear is None else target.linear
+
+    def value(self, point: FloatArray) -> float:
+        """The objective: it steers steps, and no certificate rests on it."""
+        loss = self.target.problem.data_loss
+        offset = point - self.target.centre
+        mean = float(np.mean(loss.values(point, self._features, self._targets)))
+        return mean + self.target.modulus / 2 * float(offset @ offset) + float(self._linear @ point)
+
+    def gradient(self, point: FloatArray) -> FloatArray:
+        """Its gradient, within ``rounding_error`` on the set."""
+        mean = self._gradients.at(point) / self.target.problem.records
+        return mean + self.target.modulus * (point - self.target.centre) + self._linear
+
+    def residual(self, point: FloatArray) -> tuple[float, FloatArray]:
+        """The length of the projected gradient step, times the smoothness; and that step's end."""
+        scale = self.target.smoothness
+        end = self.target.convex_set.project(point - self.gradient(point) / scale)
+        return scale * float(np.linalg.norm(point - end)), end
+
+    def newton_direction(self, point: FloatArray, gradient: FloatArray) -> FloatArray:
+        """Minus the inverse Hessian times the gradient, exactly or by conjugate gradients."""
+        problem, loss = self.target.problem, self.target.problem.data_loss
+        if isinstance(loss, SmoothGeneralisedLinear):
+            scores = self._features @ point
+            weights = loss.second_derivative(scores, self._targets) / problem.records
+            if problem.dimension <= _LARGEST_MATRIX:
+                hessian = (self._features * weights[:, None]).T @ self._features
+                hessian[np.diag_indices_from(hessian)] += self.target.modulus
+                return -np.asarray(linalg.solve(hessian, gradient, assume_a="pos"), np.float64)
+            return self._conjugate(
+                lambda direction: self._features.T @ (weights * (self._features @ direction)),
+                gradient,
+            )
+        if isinstance(loss, SoftmaxLoss):
+            return self._conjugate(self._softmax_curvature(loss, point), gradient)
+        return -gradient / self.target.smoothness
+
+    def _softmax_curvature(self, loss: SoftmaxLoss, point: FloatArray) -> _Curvature:
+        scores = self._features @ point.reshape(loss.classes, -1).T
+        chances = np.asarray(special.softmax(scores, axis=1), np.float64)
+
+        def product(direction: FloatArray) -> FloatArray:
+            change = self._features @ direction.reshape(loss.classes, -1).T
+            change -= np.einsum("ij,ij->i", chances, change)[:, None]
+            return ((chances * change).T @ self._features).ravel() / self.target.problem.records
+
+        return product
+
+    def _conjugate(self, curvature: _Curvature, gradient: FloatArray) -> FloatArray:
+        solution, left = np.zeros_like(gradient), -gradient
+        direction, square = left.copy(), float(left @ left)
+        # Superlinear convergence: the closer, the more exact.
+        enough = min(0.01, square**0.25) ** 2 * square
+        for _ in range(_CONJUGATE_STEPS):
+            image = curvature(direction) + self.target.modulus * direction
+            length = square / float(direction @ image)
+            solution += length * direction
+            left = left - length * image
+            following = float(left @ left)
+            if following <= enough:
+                break
+            direction = left + following / square * direction
+            square = following
+        return solution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimum:
+    """A certified point of the set. Secret.
+
+    Attributes:
+        point: within ``distance_bound(tolerance, modulus)`` of the exact minimiser.
+        residual: what was certified, rounding error included; at most the tolerance.
+    """
+
+    point: FloatArray
+    residual: float
+
+
+def minimise(target: Target, batch: Batch, *, tolerance: float) -> Minimum:
+    """The minimiser over the set, with its certificate.
+
+    Newton's steps come first. Should they not reach the certificate (the set may be active),
+    first-order descent does, after at most ``iteration_bound`` steps, for every data set.
+
+    Args:
+        target: what to minimise.
+        batch: its records.
+        tolerance: on the residual.
+
+    Raises:
+        ConfigurationError: if the tolerance is below what float64 can certify.
+        CertificateError: if the certificate was not reached, which only a broken machine or
+            loss can cause.
+    """
+    linear_bound = 0.0 if target.linear is None else float(np.linalg.norm(target.linear))
+    error = rounding_error(target, linear_bound=linear_bound)
+    if tolerance < _LEAST_TOLERANCE * error:
+        raise ConfigurationError(
+            f"a tolerance of {tolerance:g} is below what 64-bit floats can certify here; use a "
+            "larger one, or a larger ridge"
+        )
+    objective = Objective(target, batch)
+    start = target.convex_set.project(_newton(objective, tolerance - error))
+    steps = iteration_bound(target, tolerance=tolerance - error, linear_bound=linear_bound)
+    point, residual = _descent(objective, start, tolerance - error, steps)
+    if not residual + error <= tolerance:
+        raise CertificateError(
+            f"the minimiser did not reach its certificate of {tolerance:g} within its proved "
+            f"{steps} steps; nothing was released"
+        )
+    return Minimum(point=point, residual=residual + error)
+
+
+def _newton(objective: Objective, tolerance: float) -> FloatArray:
+    """A point whose gradient is small, if Newton's method finds one within its steps."""
+    point = objective.target.convex_set.project(objective.target.centre)
+    gradient = objective.gradient(point)
+    value = objective.value(point)
+    for _ in range(_NEWTON_STEPS):
+        norm = float(np.linalg.norm(gradient))
+        if norm <= tolerance / 4.0:
+            break
+        direction = objective.newton_direction(point, gradient)
+        descent = float(direction @ gradient)
+        length, trial, found = 1.0, point, value
+        for _ in range(_HALVINGS):
+            trial = point + length * direction
+            found = objective.value(trial)
+            if found <= value + 1e-4 * length * descent:
+                break
+            if length == 1.0 and float(np.linalg.norm(objective.gradient(trial))) <= 0.5 * norm:
+                # Differences of values drown in their rounding close to the minimiser.
+                break
+            length /= 2.0
+        else:
+            break
+        point, value = trial, found
+        gradient = objective.gradient(point)
+    return point
+
+
+def _descent(
+    objective: Objective, start: FloatArray, tolerance: float, steps: int
+) -> tuple[FloatArray, float]:
+    """Projected descent, accelerated where steps may leave the set, until the residual is small."""
+    target = objective.target
+    root = math.sqrt(target.smoothness / target.modulus)
+    momentum = 0.0 if target.stays_inside else (root - 1.0) / (root + 1.0)
+    point = ahead = start
+    residual, end = objective.residual(point)
+    for _ in range(steps):
+        if residual <= tolerance:
+            break
+        following = end if ahead is point else objective.residual(ahead)[1]
+        ahead = following + momentum * (following - point)
+        point = following
+        residual, end = objective.residual(point)
+    return point, residual
