@@ -47,6 +47,8 @@ class Verification:
             does not verify.
         budget: the declared budget.
         releases: how many are in the log.
+        heads: every head the ledger has had, in order; a head kept elsewhere that is not among
+            them shows that the store was rolled back.
     """
 
     checks: tuple[Check, ...]
@@ -54,6 +56,7 @@ class Verification:
     spent: float | None
     budget: Budget
     releases: int
+    heads: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
@@ -143,6 +146,7 @@ def verify(store: Store, *, published: Path | None = None, sealed: bool = True) 
         spent=ledgers[0].spent().epsilon(budget.delta) if ledgers else None,
         budget=budget,
         releases=counted[0],
+        heads=tuple(heads),
     )
 
 

@@ -6,12 +6,12 @@ from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.continual.blt import buffered_toeplitz
 from dpstream.mechanisms.continual.chain import endless_chain
 from dpstream.mechanisms.continual.decayed import decayed_toeplitz
-from dpstream.mechanisms.continual.expiring import expiring_toeplitz
+from dpstream.mechanisms.continual.expiring import ExpiringToeplitz, expiring_toeplitz
 from dpstream.mechanisms.continual.honaker import HonakerTree
 from dpstream.mechanisms.continual.hybrid import Hybrid
 from dpstream.mechanisms.continual.sliding import sliding_toeplitz
 from dpstream.mechanisms.continual.strategy import Strategy
-from dpstream.mechanisms.continual.toeplitz import SquareRootToeplitz
+from dpstream.mechanisms.continual.toeplitz import LONGEST_HORIZON, SquareRootToeplitz
 from dpstream.mechanisms.continual.tree import BinaryTree
 from dpstream.mechanisms.continual.window_tree import WindowTree
 
@@ -96,3 +96,24 @@ def sum_strategy(
             )
         return decayed_toeplitz(decay=decay)
     return prefix_strategy(name, horizon)
+
+
+def alternatives(chosen: Strategy, *, horizon: int | None) -> list[Strategy]:
+    """The strategies that measure the same sum under the same promise, the chosen one included.
+
+    For sums over a window or with decay that is the chosen one and, for expiring sums, the
+    other way to expire.
+    """
+    if isinstance(chosen, WindowTree | ExpiringToeplitz):
+        return [WindowTree(chosen.window), expiring_toeplitz(window=chosen.window)]
+    if chosen.name not in (*_WITH_HORIZON, *_WITHOUT_HORIZON):
+        return [chosen]
+    found = {name: make() for name, make in _WITHOUT_HORIZON.items()}
+    if horizon is not None:
+        short = horizon <= LONGEST_HORIZON
+        found |= {
+            name: make(horizon)
+            for name, make in _WITH_HORIZON.items()
+            if short or name != "square_root_toeplitz"
+        }
+    return [*(s for name, s in found.items() if name != chosen.name), chosen]

@@ -1,0 +1,174 @@
+"""``dpstream plan``: before any data, the noise, the predicted error, which strategy and why."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpstream.cli.assemble import assemble_stream
+from dpstream.cli.config import Config, load_config
+from dpstream.cli.output import print_json, print_table, print_text
+from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
+from dpstream.engine.stream import Stream
+from dpstream.errors import ConfigurationError
+from dpstream.learners.incremental.forecast import forecast
+from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
+from dpstream.learners.sums.running_sum import RunningSum
+from dpstream.mechanisms.continual.choice import alternatives
+from dpstream.mechanisms.continual.prediction import largest_standard_deviation
+from dpstream.mechanisms.continual.sum import ContinualSum
+from dpstream.report.page import format_number
+
+LOOK_AHEAD = 1_000_000
+"""How far a plan without a horizon looks."""
+
+_FORECASTS = 6
+
+
+def plan(config_path: Path, *, as_json: bool) -> None:
+    """Show the plan of a configuration."""
+    config = load_config(config_path)
+    found = make_plan(config, assemble_stream(config))
+    if as_json:
+        print_json(found)
+        return
+    _show(found)
+
+
+def make_plan(config: Config, stream: Stream[Any]) -> dict[str, Any]:
+    """The plan as plain values."""
+    learner = stream.learner
+    last = learner.horizon or LOOK_AHEAD
+    result: dict[str, Any] = {
+        "learner": config.learner.name,
+        "epsilon": stream.budget.epsilon,
+        "delta": stream.budget.delta,
+        "unit": {"kind": stream.unit.kind, "cap": stream.unit.cap},
+        "neighbours": stream.neighbours.value,
+        "promise": learner.promise.value,
+        "horizon": learner.horizon,
+        "looked_ahead_to_tick": last,
+        "events": [event.to_json() for event in learner.opening_events()],
+    }
+    if isinstance(learner, PrivIncReg1 | RunningSum):
+        result["noise"] = _noise(learner.sum, last)
+        result["strategies"] = _compare(learner.sum, learner.horizon, last)
+        result["why"] = _reason(config, learner.horizon)
+    if isinstance(learner, PrivIncReg1):
+        result["forecast"] = _forecast(learner, stream.schedule, last)
+    return result
+
+
+def _noise(summed: ContinualSum, last: int) -> dict[str, Any]:
+    spread = float(summed.variance(1)[0] / summed.strategy.variance(1)) ** 0.5
+    largest, tick = largest_standard_deviation(summed.strategy, last, scale=spread)
+    least = float(summed.scale_vector[0] / summed.scale_vector.max())
+    return {
+        "strategy": summed.strategy.name,
+        "coordinates": summed.dimension,
+        "node_standard_deviation": summed.sigma,
+        "largest_standard_deviation": largest,
+        "at_tick": tick,
+        "standard_deviation_of_the_quietest_coordinate": largest * least,
+        "vectors_in_memory": summed.memory(last),
+    }
+
+
+def _compare(summed: ContinualSum, horizon: int | None, last: int) -> list[dict[str, Any]]:
+    """The same sum by every strategy that keeps the same promise, quietest first."""
+    found: list[dict[str, Any]] = []
+    for strategy in alternatives(summed.strategy, horizon=horizon):
+        try:
+            other = ContinualSum(
+                strategy=strategy,
+                dimension=summed.dimension,
+                increment_exponent=summed.increment_exponent,
+                increment_bound=summed.increment_bound,
+                record_shift=summed.record_shift,
+                participation=summed.participation,
+                kind=summed.kind,
+                strength=summed.strength,
+                scales=summed.scales,
+            )
+        except ConfigurationError as error:
+            found.append({"strategy": strategy.name, "not_possible": str(error)})
+            continue
+        noise = _noise(other, last)
+        found.append(
+            {
+                "strategy": strategy.name,
+                "largest_standard_deviation": noise["largest_standard_deviation"],
+                "vectors_in_memory": noise["vectors_in_memory"],
+            }
+        )
+    return sorted(found, key=lambda item: item.get("largest_standard_deviation", float("inf")))
+
+
+def _reason(config: Config, horizon: int | None) -> str:
+    if config.learner.options.get("strategy", "auto") != "auto":
+        return "the configuration names the strategy"
+    if config.learner.options.get("window") or config.learner.options.get("decay"):
+        return "the strategy for this memory that protects every record for ever"
+    if horizon is None:
+        return "the quietest running sum without a horizon, at constant epsilon"
+    return "the quietest running sum for a known horizon that needs little memory"
+
+
+def _forecast(learner: PrivIncReg1, schedule: Schedule, last: int) -> list[dict[str, Any]]:
+    if not isinstance(schedule, EveryRecords | Thinning):
+        return []
+    ticks = sorted({max(1, round(last ** (step / (_FORECASTS - 1)))) for step in range(_FORECASTS)})
+    found = forecast(learner, [(tick, schedule.end(tick)) for tick in ticks])
+    return [dict(vars(item)) for item in found]
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    noise = found.get("noise")
+    until = (
+        f"up to tick {found['horizon']:,}"
+        if found["horizon"] is not None
+        else f"no horizon (shown up to tick {found['looked_ahead_to_tick']:,})"
+    )
+    print_text(
+        f"{found['learner']}: epsilon {found['epsilon']:g}, delta {found['delta']:g}, "
+        f"{found['neighbours']}, unit {found['unit']['kind']} (at most {found['unit']['cap']})",
+        f"promise: {found['promise']}; {until}",
+    )
+    if noise is not None:
+        print_text(
+            f"strategy: {noise['strategy']} ({found['why']})",
+            f"largest standard deviation of the noise: "
+            f"{format_number(noise['largest_standard_deviation'])} at tick {noise['at_tick']:,} "
+            f"(scaled units, {noise['coordinates']:,} coordinates)",
+        )
+        print_table(("strategy", "largest deviation", "vectors"), _rows(found["strategies"]))
+    if found.get("forecast"):
+        print_text(
+            "predicted error of the first target (made-up records: features even over their "
+            "bounds, target spread over a quarter of its interval, half of it explained):"
+        )
+        print_table(
+            ("tick", "records", "private", "best linear", "constant"),
+            [
+                (
+                    f"{item['tick']:,}",
+                    f"{item['records']:,}",
+                    format_number(item["expected_error"]),
+                    format_number(item["best_error"]),
+                    format_number(item["constant_error"]),
+                )
+                for item in found["forecast"]
+            ],
+        )
+
+
+def _rows(strategies: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    return [
+        (
+            item["strategy"],
+            format_number(item["largest_standard_deviation"])
+            if "largest_standard_deviation" in item
+            else "not possible",
+            str(item.get("vectors_in_memory", "-")),
+        )
+        for item in strategies
+    ]
