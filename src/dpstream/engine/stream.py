@@ -37,9 +37,9 @@ class Stream(Generic[State]):
     def __post_init__(self) -> None:
         if self.unit.period == "window" and (self.window is None or self.window < 1):
             raise ConfigurationError(
-                f"the unit's cap counts over a window but the learner's window is "
-                f"{self.window!r}; take a learner whose records count for a number of ticks, or cap "
-                "over the stream's life"
+                f"the unit's cap counts over a window but the learner's window is {self.window!r}; "
+                "take a learner whose records count for a number of ticks, or cap over the "
+                "stream's life"
             )
 
     @property
