@@ -1,0 +1,157 @@
+"""One pass of implicit gradient steps: how it runs, and how far one record moves its result.
+
+``x_{t+1} = P_C(argmin_x |x - x_t|^2 / 2 + eta_t f_t(x))`` with ``f_t`` strongly convex (paper 004,
+section 4.1). Proof in ``implicit_gradient.proof.md``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpstream.arrays import FloatArray
+from dpstream.domain.batch import Batch
+from dpstream.errors import ConfigurationError
+from dpstream.geometry.convex_set import Projectable
+from dpstream.mechanisms.mechanism import bounded_sum_sensitivity
+from dpstream.mechanisms.public import public_generator
+from dpstream.solvers.minimiser import Target
+from dpstream.solvers.problem import ROUNDED_UP, Problem
+
+Result = Literal["average", "suffix", "last"]
+_RESULTS = ("average", "suffix", "last")
+_ROUNDED_UP = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Course:
+    """The public course of one pass over n records.
+
+    Attributes:
+        step_sizes: ``eta_t``, one for each record.
+        moduli: ``m_t`` of the regulariser in ``f_t``.
+        weights: of the iterates ``x_1 ... x_{n+1}`` in the result; they sum to 1.
+    """
+
+    step_sizes: FloatArray
+    moduli: FloatArray
+    weights: FloatArray
+
+    @property
+    def contractions(self) -> FloatArray:
+        """The Lipschitz constant of each step at an equal record."""
+        return 1.0 / (1.0 + self.step_sizes * self.moduli)
+
+    @property
+    def influences(self) -> FloatArray:
+        """How far the result moves, at most, if step t's end moves by 1."""
+        product = np.cumprod(self.contractions)
+        tail = np.cumsum((self.weights[1:] * product)[::-1])[::-1]
+        return tail / product * _ROUNDED_UP
+
+
+def result_weights(result: Result, records: int) -> FloatArray:
+    """Weights of the iterates ``x_1 ... x_{n+1}``.
+
+    The average of ``x_1 ... x_n`` (paper 004, Algorithm 6), of their second half, or the last.
+    """
+    weights = np.zeros(records + 1)
+    if result == "last":
+        weights[-1] = 1.0
+    else:
+        first = records // 2 if result == "suffix" else 0
+        weights[first:records] = 1.0 / (records - first)
+    return weights
+
+
+def check_result(result: str) -> None:
+    """Refuse an unknown result."""
+    if result not in _RESULTS:
+        raise ConfigurationError(f"result is {result!r}; it must be one of {', '.join(_RESULTS)}")
+
+
+def global_slope(problem: Problem) -> float:
+    """The bound of any record's gradient anywhere: implicit steps may leave the set.
+
+    Raises:
+        ConfigurationError: if it is infinite, or gradients are clipped, or the loss has no score.
+    """
+    loss = problem.generalised_linear_loss
+    if problem.gradient_clip is not None:
+        raise ConfigurationError(
+            f"gradient_clip is {problem.gradient_clip}, but an implicit step needs the loss as it "
+            "is; take a loss with a bounded slope"
+        )
+    return loss.lipschitz(problem.record_bound, None).l2 * ROUNDED_UP
+
+
+def course_sensitivity(
+    problem: Problem, course: Course, *, slope: float, exponent: int | None
+) -> float:
+    """THE sensitivity of the rounded result of a pass, in L2.
+
+    Changing record i moves the end of step i by ``2 L eta_i / (1 + eta_i m_i)`` (replace) or half
+    of it (zero-out), where L bounds the record's own gradient; each later step shrinks that by
+    its contraction. The worst record counts, times the cap. Added are the rounding errors of all
+    steps, for both neighbours, and of the lattice.
+
+    Args:
+        problem: its neighbours, cap and set.
+        course: of the pass.
+        slope: L.
+        exponent: of the lattice; None before rounding.
+    """
+    influences = course.influences
+    shortened = course.step_sizes * course.contractions
+    exact = bounded_sum_sensitivity(
+        slope * float(np.max(shortened * influences)),
+        neighbours=problem.neighbours,
+        cap=problem.unit.cap,
+        rounding_step=0.0 if exponent is None else math.ldexp(1.0, exponent),
+        dimension=problem.dimension,
+    )
+    each = (problem.features + 64) * 2.0**-49
+    sizes = 3.0 * problem.convex_set.l2_radius() + course.step_sizes * slope
+    return exact + 2.0 * each * float(np.sum(sizes * influences))
+
+
+def run(
+    problem: Problem, course: Course, batch: Batch, *, centre: FloatArray, seed: int
+) -> FloatArray:
+    """The weighted iterates of one pass along a public permutation: secret.
+
+    Args:
+        problem: what is solved.
+        course: of the pass.
+        batch: the records.
+        centre: of the regulariser, and the start; in the set.
+        seed: of the permutation.
+    """
+    loss = problem.generalised_linear_loss
+    chosen = projectable(problem)
+    features, targets = problem.design(batch)
+    order = public_generator(seed).permutation(problem.records)
+    features, targets = features[order], targets[order]
+    squares = np.einsum("ij,ij->i", features, features)
+    shrinks = course.contractions
+    lengths = course.step_sizes * shrinks * squares
+    point = chosen.project(centre)
+    total = course.weights[0] * point
+    for step in range(problem.records):
+        shrink = shrinks[step]
+        point = shrink * point + (1.0 - shrink) * centre
+        if squares[step] > 0.0:
+            row = features[step]
+            score = np.array([row @ point])
+            moved = loss.proximal(score, targets[step : step + 1], lengths[step : step + 1])
+            point = point - (float(score[0] - moved[0]) / squares[step]) * row
+        point = chosen.project(point)
+        if course.weights[step + 1] != 0.0:
+            total = total + course.weights[step + 1] * point
+    return total
+
+
+def projectable(problem: Problem) -> Projectable:
+    """The problem's set, which needs a projection."""
+    return Target(problem=problem, modulus=1.0, centre=np.zeros(0)).convex_set
