@@ -147,6 +147,8 @@ def _connected(
     from dp_accounting.pld import pld_pmf
 
     values = np.array([divergence(dot * spacing) for dot in dots])
+    # Rounding may leave a value below its right neighbour, which no divergence is: raise it.
+    values = np.maximum.accumulate(values[::-1])[::-1]
     with np.errstate(over="ignore"):
         part = cast(
             "_Distribution", pld_pmf.create_pmf_pessimistic_connect_dots(spacing, dots, values)
@@ -181,3 +183,45 @@ def _gaussian_divergence(mu: float) -> Callable[[float], float]:
         return min(1.0, -math.expm1(at) + math.exp(at) * gaussian_delta(mu, -at))
 
     return divergence
+
+
+def sampled_gaussian_delta(mu: float, rate: float, count: int, epsilon: float) -> float:
+    """Delta of ``count`` adaptive Gaussian measurements of Poisson samples, an upper bound.
+
+    Each measurement includes every record independently with probability ``rate``, unknown to
+    the observer; neighbours differ by one record that is null in one of them. With
+    ``P = (1 - rate) N(0, 1) + rate N(mu, 1)`` and ``Q = N(0, 1)``, the pairs (P, Q) and (Q, P)
+    dominate the two directions (Zhu, Dong and Wang 2022, theorem 11), where
+
+    * ``H_g(P, Q) = rate H_h`` of the Gaussian pair, ``e^h = (e^g - 1 + rate) / rate``, and
+      ``1 - e^g`` where that is not positive;
+    * ``H_g(Q, P) = 1 - e^g + e^g H_-g(P, Q)``.
+
+    Args:
+        mu: shift over standard deviation of one measurement that includes the record.
+        rate: in (0, 1].
+        count: of measurements, at least 1.
+        epsilon: at least 0.
+    """
+    gaussian = _gaussian_divergence(mu)
+
+    def joined(at: float) -> float:
+        odds = 1.0 + math.expm1(at) / rate
+        return rate * gaussian(math.log(odds)) if odds > 0.0 else -math.expm1(at)
+
+    def left(at: float) -> float:
+        return min(1.0, max(0.0, -math.expm1(at) + math.exp(at) * joined(-at)))
+
+    deviation = rate * math.sqrt(math.expm1(mu * mu))
+    single = math.log1p(rate * math.expm1(_GAUSSIAN_REACH * mu + 0.5 * mu * mu))
+    total = min(
+        count * single,
+        single + count * deviation**2 + _GAUSSIAN_REACH * math.sqrt(count) * deviation,
+    )
+    spacing = max(deviation / _RESOLUTION, 2.0 * total / _LARGEST_GRID)
+    dots = _range_dots(single, spacing, _DOTS)
+    round_off = (_ROUND_OFF_PER_PART + _ROUND_OFF_PER_STEP * count) * 2.0**-52
+    return max(
+        LossDistribution(_connected(spacing, dots, divergence, count), round_off).delta(epsilon)
+        for divergence in (joined, left)
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstream.arrays import FloatArray
+from dpstream.arrays import BoolArray, FloatArray
 from dpstream.domain.batch import BLOCK_ROWS, Batch
 from dpstream.mechanisms.gaussian import measure_gaussian
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
@@ -107,16 +107,19 @@ class GradientSum:
         """The design's targets: secret."""
         return self._targets
 
-    def at(self, parameters: FloatArray) -> FloatArray:
-        """The sum of the records' gradients, without the regulariser: secret."""
+    def at(self, parameters: FloatArray, sample: BoolArray | None = None) -> FloatArray:
+        """The sum of the (sampled) records' gradients, without the regulariser: secret."""
         problem = self._problem
         loss, clip = problem.data_loss, problem.gradient_clip
+        features, targets = self._features, self._targets
+        if sample is not None:
+            features, targets = features[sample], targets[sample]
+            # Points of sampled descent may lie off the set by their rounding.
+            clip = problem.lipschitz.l2
         total = np.zeros(problem.dimension)
-        for start in range(0, problem.records, BLOCK_ROWS):
+        for start in range(0, len(features), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            total += loss.gradient_sum(
-                parameters, self._features[block], self._targets[block], clip=clip
-            )
+            total += loss.gradient_sum(parameters, features[block], targets[block], clip=clip)
         return total
 
     def measure(
@@ -126,9 +129,10 @@ class GradientSum:
         *,
         address: tuple[int, ...],
         noise: Noise,
+        sample: BoolArray | None = None,
     ) -> Measurement:
         """Round the sum to the lattice and measure it."""
-        steps = np.ldexp(self.at(parameters), -gradient_noise.exponent)
+        steps = np.ldexp(self.at(parameters, sample), -gradient_noise.exponent)
         return measure_gaussian(
             np.rint(steps).astype(np.int64),
             gradient_noise.exponent,
