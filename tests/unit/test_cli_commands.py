@@ -1,0 +1,321 @@
+"""The command line as a user meets it: one line and an exit code for every mistake."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpstream.cli.config import load_config, parse_config
+from dpstream.cli.main import main
+from dpstream.errors import ConfigurationError
+from dpstream.mechanisms.public import public_generator
+
+GOOD = """
+[columns.a]
+lower = 0
+upper = 1
+[columns.b]
+categories = ["x", "y"]
+[targets.t]
+lower = 0
+upper = 2
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+neighbours = "zero_out"
+[schedule]
+every = 50
+horizon = 8
+[learner]
+name = "PrivIncReg1"
+"""
+
+
+def call(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """One command in this process: its exit code and what it printed."""
+    out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
+    os.chdir(folder)
+    try:
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+    finally:
+        os.chdir(before)
+    return subprocess.CompletedProcess(
+        arguments, int(stopped.value.code or 0), out.getvalue(), err.getvalue()
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPSTREAM_KEY", raising=False)
+
+
+def rows(count: int, seed: int = 3) -> str:
+    generator = public_generator(seed)
+    lines = ["a,b,t"]
+    for a, b in zip(generator.uniform(size=count), generator.integers(0, 2, count), strict=True):
+        lines.append(f"{a:.4f},{'xy'[b]},{a + 0.5 * b:.4f}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "good.toml").write_text(GOOD)
+    (tmp_path / "rows.csv").write_text(rows(220))
+    return tmp_path
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
+    assert done.returncode == code, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("dpstream: ")
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+def test_a_run_leaves_its_files_and_says_what_it_did(folder: Path) -> None:
+    done = call("run", "good.toml", "--input", "rows.csv", "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["records"] == 220
+    assert summary["new_releases"] == 4
+    assert summary["epsilon_spent"] == pytest.approx(1.0, rel=1e-6)
+    out = folder / "out"
+    names = {path.name for path in out.iterdir() if not path.name.startswith("stream.db-")}
+    public = {"model.json", "releases.jsonl", "ledger.json", "report.html"}
+    assert names == public | {"stream.db", "store.key"}
+    model = json.loads((out / "model.json").read_text())
+    assert model["format"] == 1
+    assert model["privacy"]["epsilon"] == 1.0
+    assert model["privacy"]["neighbours"] == "zero_out"
+    assert model["privacy"]["insecure_seed"] is False
+    assert model["tick"] == 4
+    assert len((out / "releases.jsonl").read_text().splitlines()) == 4
+    for secret in ("stream.db", "store.key"):
+        assert (out / secret).stat().st_mode & 0o077 == 0
+
+
+def test_resume_goes_on_where_it_stopped(folder: Path) -> None:
+    whole = rows(400)
+    (folder / "first.csv").write_text("\n".join(whole.splitlines()[:221]) + "\n")
+    (folder / "all.csv").write_text(whole)
+    seed = ("--insecure-seed", "5")
+    call("run", "good.toml", "--input", "first.csv", *seed, folder=folder)
+    done = call("run", "good.toml", "--input", "all.csv", "--resume", *seed, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "INSECURE SEED" in done.stderr
+    call("run", "good.toml", "--input", "all.csv", "--out", "at-once", *seed, folder=folder)
+    resumed = (folder / "out" / "releases.jsonl").read_bytes()
+    assert resumed == (folder / "at-once" / "releases.jsonl").read_bytes()
+    assert len(resumed.splitlines()) == 8
+
+
+def test_standard_input_is_a_source(folder: Path) -> None:
+    good = folder / "good.toml"
+    good.write_text(good.read_text() + '[source]\nformat = "csv"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "dpstream.cli", "run", "good.toml", "--input", "-", "--json"],
+        cwd=folder,
+        input=rows(120),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""  # no progress in a pipe
+    assert json.loads(done.stdout)["new_releases"] == 2
+
+
+def test_verify_finds_an_edited_log_and_a_head_of_another_stream(folder: Path) -> None:
+    call("run", "good.toml", "--input", "rows.csv", folder=folder)
+    good = call("verify", "out", "--json", folder=folder)
+    assert good.returncode == 0
+    head = json.loads((folder / "out" / "ledger.json").read_text())["head"]
+    assert call("verify", "out", "--head", head, folder=folder).returncode == 0
+    assert call("verify", "out", "--head", "0" * 64, folder=folder).returncode == 1
+    log = folder / "out" / "releases.jsonl"
+    log.write_text(log.read_text().replace('"tick":2', '"tick":3', 1))
+    edited = call("verify", "out", "--json", folder=folder)
+    assert edited.returncode == 1
+    failed = [check["name"] for check in json.loads(edited.stdout)["checks"] if not check["passed"]]
+    assert failed == ["published log"]
+
+
+def test_ledger_shows_what_was_spent(folder: Path) -> None:
+    call("run", "good.toml", "--input", "rows.csv", folder=folder)
+    shown = json.loads(call("ledger", "out", "--json", folder=folder).stdout)
+    assert shown["epsilon_spent"] == pytest.approx(1.0, rel=1e-6)
+    assert [row["event"]["kind"] for row in shown["rows"]] == ["gaussian"]
+    assert "epsilon 1 of 1" in call("ledger", "out", folder=folder).stdout
+
+
+def test_plan_is_one_json_object_and_reads_no_data(folder: Path) -> None:
+    (folder / "rows.csv").unlink()
+    found = json.loads(call("plan", "good.toml", "--json", folder=folder).stdout)
+    assert found["noise"]["strategy"] == "blt"
+    assert [item["tick"] for item in found["forecast"]][-1] == 8
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "horizon", "window", "most"),
+    [
+        ("blt", 1_000_000, None, 23.3),
+        ("honaker_tree", 1_000_000, None, 60.8),
+        ("chain", None, None, 25.5),
+        ("expiring_toeplitz", None, 10_000, 21.3),
+    ],
+)
+def test_plan_of_a_pure_sum(
+    folder: Path, strategy: str, horizon: int | None, window: int | None, most: float
+) -> None:
+    text = GOOD.replace('[columns.b]\ncategories = ["x", "y"]\n', "").replace(
+        "lower = 0", "lower = -1", 1
+    )
+    text = text.replace("horizon = 8\n", "" if horizon is None else f"horizon = {horizon}\n")
+    text = text.replace("every = 50", "every = 1").replace(
+        'name = "PrivIncReg1"', f'name = "RunningSum"\nstrategy = "{strategy}"'
+    )
+    if window:
+        text += f"window = {window}\n"
+    (folder / "sum.toml").write_text(text)
+    noise = json.loads(call("plan", "sum.toml", "--json", folder=folder).stdout)["noise"]
+    assert noise["strategy"] == strategy
+    assert 0.8 * most < noise["largest_standard_deviation"] <= most
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new, 1)
+
+
+MISTAKES = {
+    "missing bounds": (changed("lower = 0\n", ""), "columns.a: give both lower and upper"),
+    "bounds reversed": (changed("upper = 1\n", "upper = -1\n"), "lower must be below"),
+    "delta of one": (changed("1e-6", "1.0"), "privacy.delta"),
+    "negative delta": (changed("1e-6", "-0.1"), "privacy.delta"),
+    "delta of zero with Gaussian noise": (changed("1e-6", "0.0"), "delta"),
+    "epsilon of zero": (changed("epsilon = 1.0", "epsilon = 0"), "privacy.epsilon"),
+    "epsilon as text": (changed("1.0", '"one"'), "privacy.epsilon"),
+    "epsilon left out": (changed("epsilon = 1.0\n", ""), "privacy has no default"),
+    "neighbours misspelt": (changed("zero_out", "zero-out"), "privacy.neighbours"),
+    "unknown key": (changed("every = 50", "evry = 50"), "did you mean 'every'?"),
+    "unknown table": (GOOD + "[lerner]\n", "did you mean 'learner'?"),
+    "unknown learner": (changed('"PrivIncReg1"', '"PrivIncReg9"'), "did you mean 'PrivIncReg1'?"),
+    "unknown learner option": (GOOD + "penalti = 1\n", "did you mean 'penalty'?"),
+    "negative penalty": (GOOD + "penalty = -1\n", "learner.penalty"),
+    "unknown strategy": (GOOD + 'strategy = "bltt"\n', "bltt"),
+    "cap of zero": (GOOD + '[unit]\nkind = "user"\ncolumn = "u"\ncap = 0\n', "unit.cap"),
+    "user without a column": (GOOD + '[unit]\nkind = "user"\ncap = 3\n', "identifies the user"),
+    "cap on records": (GOOD + "[unit]\ncap = 3\n", "cap"),
+    "no target": (changed("[targets.t]\nlower = 0\nupper = 2\n", ""), "target"),
+    "column is a target": (changed("[targets.t]", "[targets.a]"), "as a column and as a target"),
+    "horizon of zero": (changed("horizon = 8", "horizon = 0"), "schedule.horizon"),
+    "two horizons": (changed("horizon = 8", "horizon = 8\nrecords = 400"), "not both"),
+    "records below a tick": (changed("horizon = 8", "records = 10"), "does not fill one tick"),
+    "no schedule": (changed("every = 50\nhorizon = 8\n", ""), "every = N"),
+    "not TOML": ("[columns", "not valid TOML"),
+    "empty": ("", "columns: is missing"),
+    "no categories": (changed('["x", "y"]', "[]"), "categories"),
+    "a category twice": (changed('["x", "y"]', '["x", "x"]'), "twice"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MISTAKES))
+def test_a_wrong_configuration_is_one_line_before_anything_is_written(
+    name: str, folder: Path
+) -> None:
+    text, expected = MISTAKES[name]
+    (folder / "bad.toml").write_text(text)
+    line = one_line(call("run", "bad.toml", "--input", "rows.csv", folder=folder), 2)
+    assert expected in line
+    assert not (folder / "out").exists()
+
+
+def test_wrong_usage_is_one_line(folder: Path) -> None:
+    assert "Missing argument" in one_line(call("run", folder=folder), 2)
+    assert "No such command" in one_line(call("rnu", folder=folder), 2)
+    assert "cannot be read" in one_line(call("plan", "none.toml", folder=folder), 2)
+    assert "no source" in one_line(call("run", "good.toml", folder=folder), 2)
+    assert "holds no stream" in one_line(call("verify", ".", folder=folder), 2)
+    assert "holds no stream" in one_line(call("ledger", ".", folder=folder), 2)
+    done = call("run", "good.toml", "--input", "rows.csv", "--resume", folder=folder)
+    assert "holds no stream" in one_line(done, 2)
+    assert "did you mean 'strategy'" in one_line(
+        call("mechanisms", "--kind", "stratgy", folder=folder), 2
+    )
+
+
+def test_a_folder_that_holds_a_stream_is_not_begun_again(folder: Path) -> None:
+    call("run", "good.toml", "--input", "rows.csv", folder=folder)
+    before = (folder / "out" / "releases.jsonl").read_bytes()
+    line = one_line(call("run", "good.toml", "--input", "rows.csv", folder=folder), 2)
+    assert "--resume" in line
+    assert (folder / "out" / "releases.jsonl").read_bytes() == before
+
+
+def test_resume_lists_what_differs(folder: Path) -> None:
+    call("run", "good.toml", "--input", "rows.csv", folder=folder)
+    (folder / "other.toml").write_text(changed("upper = 2", "upper = 3"))
+    done = call("run", "other.toml", "--input", "rows.csv", "--resume", folder=folder)
+    line = one_line(done, 1)
+    assert "upper was 2.0, is now 3.0" in line
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        ("0.5,x\n", "line 102"),
+        ("0.5,x,secret-text\n", "line 102"),
+        ('0.5,"x,1.0\n', "line 102"),
+    ],
+)
+def test_a_corrupt_row_names_its_line_and_never_its_content(
+    damage: str, expected: str, folder: Path
+) -> None:
+    lines = rows(220).splitlines(keepends=True)
+    (folder / "bad.csv").write_text("".join([*lines[:101], damage, *lines[101:]]))
+    line = one_line(call("run", "good.toml", "--input", "bad.csv", folder=folder), 1)
+    assert expected in line
+    assert "secret" not in line
+
+
+def test_a_stream_past_its_horizon_stops_and_keeps_what_it_has(folder: Path) -> None:
+    (folder / "long.csv").write_text(rows(600))
+    line = one_line(call("run", "good.toml", "--input", "long.csv", folder=folder), 1)
+    assert "after tick 8" in line
+    assert len((folder / "out" / "releases.jsonl").read_text().splitlines()) == 8
+    assert json.loads((folder / "out" / "model.json").read_text())["tick"] == 8
+
+
+def test_missing_sources_and_read_only_folders_are_one_line(folder: Path) -> None:
+    line = one_line(call("run", "good.toml", "--input", "gone.csv", folder=folder), 1)
+    assert "gone.csv" in line
+    (folder / "file").write_text("")
+    done = call("run", "good.toml", "--input", "rows.csv", "--out", "file/out", folder=folder)
+    assert "cannot be made" in one_line(done, 1)
+
+
+def test_mechanisms_lists_the_catalogue(folder: Path) -> None:
+    entries = json.loads(call("mechanisms", "--json", folder=folder).stdout)["entries"]
+    names = {entry["name"] for entry in entries}
+    assert {"PrivIncReg1", "BufferedToeplitz", "measure_gaussian", "L1Ball"} <= names
+    assert "PrivIncReg1" in call("mechanisms", "--kind", "learner", folder=folder).stdout
+
+
+def test_configurations_can_be_checked_without_a_file() -> None:
+    tables: dict[str, Any] = {"columns": {"a": {"boolean": True}}}
+    with pytest.raises(ConfigurationError, match=r"privacy: is missing; .*schedule: is missing"):
+        parse_config(tables, name="tables")
+
+
+def test_a_configuration_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigurationError, match="UTF-8"):
+        load_config(tmp_path / "binary.toml")
