@@ -10,6 +10,7 @@ import pytest
 
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
+from dpstream.mechanisms.continual.choice import prefix_strategy
 from dpstream.mechanisms.continual.dyadic import DyadicEncoder
 from dpstream.mechanisms.continual.honaker import HonakerTree
 from dpstream.mechanisms.continual.hybrid import Hybrid
@@ -18,6 +19,8 @@ from dpstream.mechanisms.continual.strategy import Node, Participation, Promise,
 from dpstream.mechanisms.continual.sum import (
     LARGEST_ROUNDING,
     LARGEST_SCALE_BITS,
+    LAST_ROUNDING,
+    REFINED_PER_STEP,
     RESOLUTION_BITS,
     ContinualSum,
 )
@@ -88,6 +91,30 @@ def test_noise_spends_the_budget_and_the_lattice_hardly_any(strategy: Strategy) 
     assert total / mechanism.sigma == pytest.approx(event.mu, rel=1e-9)
     steps = mechanism.sigma * 2.0**-mechanism.node_exponent
     assert 2.0**RESOLUTION_BITS <= steps < 2.0**LARGEST_SCALE_BITS
+
+
+@pytest.mark.parametrize(
+    ("name", "horizon", "dimension"),
+    [("chain", None, 1_600), ("chain", None, 20_500), ("blt", 10**6, 126_000)],
+)
+def test_many_coordinates_trade_noise_for_quick_sampling(
+    name: str, horizon: int | None, dimension: int
+) -> None:
+    """Moments of 54, 200 and 500 features: rounding costs what refinement does, no more."""
+    mechanism = continual_sum(
+        prefix_strategy(name, horizon),
+        dimension=dimension,
+        increment_bound=1024.0,
+        strength=gaussian_mu(BUDGET),
+    )
+    exact = mechanism.strategy.sensitivity(RECORD, order=2)
+    rounding = mechanism.sensitivity(mechanism.node_exponent) / exact - 1.0
+    steps = mechanism.sigma * 2.0**-mechanism.node_exponent
+    assert rounding <= LAST_ROUNDING
+    assert rounding <= max(LARGEST_ROUNDING, 1.01 * REFINED_PER_STEP * steps)
+    coarser = mechanism.sensitivity(mechanism.node_exponent + 1) / exact - 1.0
+    assert coarser > max(LARGEST_ROUNDING, 0.99 * REFINED_PER_STEP * steps / 2)
+    assert steps < 2.0**LARGEST_SCALE_BITS
 
 
 @pytest.mark.parametrize("kind", KINDS)

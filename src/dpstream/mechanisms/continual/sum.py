@@ -33,13 +33,22 @@ from dpstream.privacy.event import Event
 from dpstream.release import Measurement
 
 LARGEST_ROUNDING = 2.0**-11
-"""The most that the lattice may add to the noise, relative: below 0.05 %."""
+"""What the lattice may add to the noise, relative, where samplers are quick: below 0.05 %."""
+
+LAST_ROUNDING = 2.0**-7
+"""The most that the lattice may add to the noise at all, relative: below 0.8 %."""
 
 RESOLUTION_BITS = 20
 """The lattice is at least this much finer than a coordinate's smallest noise."""
 
-LARGEST_SCALE_BITS = 36
-"""Noise of weight 1 is at most this many lattice steps; samplers take 16 times more."""
+LARGEST_SCALE_BITS = 38
+"""Noise of weight 1 is at most this many lattice steps; samplers take four times as many,
+for nodes of larger weight."""
+
+REFINED_PER_STEP = 2.0**-42
+"""The share of Gaussian draws that float64 cannot round, per lattice step of the noise's scale.
+
+A draw is refined if it lies within ``scale * 2**-43`` of a rounding boundary, on either side."""
 
 LARGEST_NODE_BITS = 61
 
@@ -208,13 +217,18 @@ class ContinualSum:
         scales = self.scale_vector
         exponent = math.frexp(noise / float(scales.max()))[1] - 1 - RESOLUTION_BITS
         finest = math.frexp(noise / float(scales.min()))[1] - LARGEST_SCALE_BITS
-        while self._rounding_shift(exponent) > LARGEST_ROUNDING * exact:
+        mean_scale = noise * float(np.mean(1.0 / scales))
+        # A finer lattice costs less noise, but more draws need slow arithmetic: where float64
+        # no longer rounds nearly all of them, as much is added to the noise as is refined.
+        while self._rounding_shift(exponent) > exact * max(
+            LARGEST_ROUNDING, REFINED_PER_STEP * math.ldexp(mean_scale, -exponent)
+        ):
             exponent -= 1
             if exponent < finest:
                 break
-        if exponent < finest:
+        if exponent < finest or self._rounding_shift(exponent) > LAST_ROUNDING * exact:
             raise ConfigurationError(
-                f"no lattice suits {self.strategy.name}: rounding would cost more than 0.05 % of "
+                f"no lattice suits {self.strategy.name}: rounding would cost more than 0.8 % of "
                 f"the noise, or the scales spread by more than 2**{LARGEST_SCALE_BITS}; lower the "
                 "increments' bound, the horizon or the spread of the scales"
             )
@@ -339,7 +353,8 @@ class ContinualSum:
     def variance(self, tick: int) -> FloatArray:
         """Variance of every coordinate of the released sum at ``tick``.
 
-        Of the noise: the lattice's own contribution is below a millionth of it.
+        Of the noise: rounding to the lattice adds less than a millionth of it, and what it adds
+        to the sensitivity is in ``sigma``.
         """
         return self._node_variance * self.strategy.variance(tick)
 
