@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Streaming learners: thin arrangements of statistic, mechanism, solver and schedule."""

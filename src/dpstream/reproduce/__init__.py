@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""The papers' experiments: numbers, pictures, the expected shape, and whether it held."""

@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Learners that solve a problem on everything so far: paper 000."""

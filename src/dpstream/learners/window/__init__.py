@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Learners of recent data: paper 003."""
