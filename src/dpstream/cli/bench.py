@@ -33,17 +33,22 @@ def bench(name: str | None, *, as_json: bool) -> None:
             sys.stdout.flush()
         figures[chosen] = import_module(module).run()
         if not as_json:
-            _show(figures[chosen], 1)
+            show_figures(figures[chosen], 1)
     if as_json:
         print_json(figures)
 
 
-def _show(value: Any, depth: int) -> None:
+def show_figures(value: Mapping[str, Any], depth: int) -> None:
+    """Print nested figures, indented."""
     indent = "  " * depth
     for key, item in value.items():
         if isinstance(item, Mapping):
             print_text(f"{indent}{key}:")
-            _show(item, depth + 1)
+            show_figures(item, depth + 1)
+        elif isinstance(item, list) and item and isinstance(item[0], Mapping):
+            for index, part in enumerate(item):
+                print_text(f"{indent}{key} {index + 1}:")
+                show_figures(part, depth + 1)
         elif isinstance(item, list):
             print_text(f"{indent}{key}: {', '.join(_text(part) for part in item)}")
         else:

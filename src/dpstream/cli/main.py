@@ -44,7 +44,7 @@ def run(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Stream records in, leave a fresh private model, its releases, ledger and report."""
+    """Stream in, fresh private model out."""
     _command("run", "run")(
         config,
         input_path=input_path,
@@ -57,7 +57,7 @@ def run(
 
 @app.command()
 def plan(config: ConfigFile, as_json: Json = False) -> None:
-    """Before any data: the noise, the predicted error, which mechanism and why."""
+    """Before any data: noise, predicted error, why."""
     _command("plan", "plan")(config, as_json=as_json)
 
 
@@ -68,7 +68,7 @@ def mechanisms(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List every algorithm with its paper, guarantee, horizon and cost."""
+    """The catalogue of algorithms."""
     _command("mechanisms", "mechanisms")(kind=kind, as_json=as_json)
 
 
@@ -86,8 +86,21 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute epsilon from the events and check the chain and the releases."""
+    """Recompute what was spent; check the chain."""
     _command("ledger", "verify")(folder, head=head, as_json=as_json)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment, or all of them.")],
+    data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for numbers and pictures.")] = Path(
+        "reproduced"
+    ),
+    as_json: Json = False,
+) -> None:
+    """A paper's experiment: numbers and pictures."""
+    _command("reproduce", "reproduce")(name, data=data, out=out, as_json=as_json)
 
 
 @app.command()
@@ -97,7 +110,7 @@ def bench(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure speed as ratios to floors of this machine, in the same run."""
+    """Speed against the floor of this machine."""
     _command("bench", "bench")(name, as_json=as_json)
 
 
