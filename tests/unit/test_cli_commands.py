@@ -1,5 +1,6 @@
 """The command line as a user meets it: one line and an exit code for every mistake."""
 
+import gzip
 import io
 import json
 import os
@@ -13,6 +14,9 @@ import pytest
 
 from dpstream.cli.config import load_config, parse_config
 from dpstream.cli.main import main
+from dpstream.cli.progress import progress_line
+from dpstream.connectors.extent import estimated_records
+from dpstream.engine.ports import Progress
 from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.public import public_generator
 
@@ -319,3 +323,26 @@ def test_a_configuration_that_is_no_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigurationError, match="UTF-8"):
         load_config(tmp_path / "binary.toml")
+
+
+def test_the_progress_knows_about_how_many_records_a_file_has(folder: Path) -> None:
+    (folder / "rows.csv.gz").write_bytes(gzip.compress((folder / "rows.csv").read_bytes()))
+    for name in ("rows.csv", "rows.csv.gz"):
+        assert estimated_records(str(folder / name), None) == pytest.approx(221, abs=2)
+    (folder / "empty.csv").write_text("")
+    assert estimated_records(str(folder / "empty.csv"), None) == 0
+    for unknown in ("-", str(folder / "gone.csv"), str(folder / "good.toml")):
+        assert estimated_records(unknown, None) is None
+    assert estimated_records(str(folder / "x.parquet"), "parquet") is None
+
+
+def test_a_terminal_sees_records_speed_and_time_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", shown)
+    with progress_line(200) as show:
+        show(Progress(records=150, ticks=3, releases=3))
+    assert "150 records" in shown.getvalue()
+    assert "3 releases" in shown.getvalue()

@@ -27,13 +27,11 @@ def progress_line(total: int | None) -> Generator[OnProgress]:
 
     last = TimeRemainingColumn() if total else TimeElapsedColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), last)
-    started, first = time.perf_counter(), [-1]
+    started = time.perf_counter()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=total)
 
         def show(progress: Progress) -> None:
-            if first[0] < 0:
-                first[0] = 0
             speed = progress.records / max(time.perf_counter() - started, 1e-9)
             text = f"{progress.records:,} records, {speed:,.0f}/s, {progress.releases:,} releases"
             bar.update(task, completed=progress.records, description=text)

@@ -11,6 +11,7 @@ from dpstream.cli.folder import RunFolder, ledger_json, model_json, write_public
 from dpstream.cli.output import print_json, print_text
 from dpstream.cli.progress import progress_line
 from dpstream.cli.summary import describe_model
+from dpstream.connectors.extent import estimated_records
 from dpstream.engine.ports import Source
 from dpstream.engine.publication import from_line
 from dpstream.engine.session import Session
@@ -43,7 +44,9 @@ def run(
     if resume:
         folder.require_store()
     folder.create()
-    summary = _stream(stream, source, folder, config)
+    location = input_path or str(config_path.parent / (config.source.path or ""))
+    total = estimated_records(location, config.source.format)
+    summary = _stream(stream, source, folder, config, total)
     if as_json:
         print_json(summary)
         return
@@ -51,12 +54,12 @@ def run(
 
 
 def _stream(
-    stream: Stream[Any], source: Source, folder: RunFolder, config: Config
+    stream: Stream[Any], source: Source, folder: RunFolder, config: Config, total: int | None
 ) -> Mapping[str, Any]:
     store = SqliteStore(folder.store)
     sinks = (ReleaseLog(folder.releases),)
     new = 0
-    with progress_line(config.schedule.records) as shown:
+    with progress_line(total) as shown:
         session = Session(stream, store=store, sinks=sinks, on_progress=shown)
         with session:
             try:
