@@ -131,7 +131,7 @@ def read_records(
     values = _stack([*features, *encoded], table.length)
     units = times = None
     if unit_column is not None and unit_hash is not None:
-        units, absent_units = unit_cells(table.columns[unit_column], unit_hash)
+        units, absent_units = unit_cells(*cells(unit_column), unit_hash)
         values[absent_units] = np.nan
     if time_column is not None:
         times = clock_cells(*cells(time_column))
@@ -261,16 +261,27 @@ def _from_frame(raw: Any, names: Sequence[str]) -> _Table:
             "mappings of one record each, or a pandas, polars or pyarrow table in memory"
         ) from None
     known = set(frame.columns)
-    columns = {name: _series_cells(frame[name]) for name in dict.fromkeys(names) if name in known}
+    columns: dict[str, Cells] = {}
+    for name in dict.fromkeys(names):
+        if name in known:
+            try:
+                columns[name] = _series_cells(frame[name])
+            except Exception as error:  # frames quote the value they choke on
+                raise SchemaError(
+                    f"column {name!r} of the frame cannot be read ({type(error).__name__}); hand "
+                    "it in as numbers or text"
+                ) from None
     return _Table(columns, len(frame))
 
 
 def _series_cells(series: Any) -> Cells:
     import narwhals as nw
 
+    if series.dtype.is_integer():
+        # With gaps frames would make floats of them all: identifiers beyond 2**53 would change,
+        # or the frame would refuse and name one.
+        return series.to_list() if series.is_null().any() else np.asarray(series.to_numpy())
     if series.dtype.is_numeric():
-        if series.dtype.is_integer() and not series.is_null().any():
-            return np.asarray(series.to_numpy())
         return np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
     return series.to_list()
 
@@ -287,9 +298,15 @@ def _cells(values: Any) -> Cells:
     import narwhals as nw
 
     try:
-        return _series_cells(nw.from_native(values, series_only=True))
+        series = nw.from_native(values, series_only=True)
     except TypeError:
         return list(values)
+    try:
+        return _series_cells(series)
+    except Exception as error:  # frames quote the value they choke on
+        raise SchemaError(
+            f"a column cannot be read ({type(error).__name__}); hand it in as numbers or text"
+        ) from None
 
 
 def _join(schema: Schema, table: _Table, targets: Any) -> _Table:

@@ -26,6 +26,9 @@ Cells: TypeAlias = "npt.NDArray[Any] | Sequence[Any]"
 MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Texts that mean a missing value, in any case and with spaces around."""
 
+_LARGEST_EXACT = 2.0**53
+"""From here on neighbouring integers are one and the same float."""
+
 _TRUTH = {
     **dict.fromkeys(("true", "t", "yes", "y"), 1.0),
     **dict.fromkeys(("false", "f", "no", "n"), 0.0),
@@ -198,13 +201,24 @@ def _reading(value: Any) -> float:
         return np.nan
 
 
-def unit_cells(cells: Cells, unit_hash: UnitHash) -> tuple[UnitArray, IntArray]:
-    """Opaque identifiers in record order, and the positions of records that have none."""
+def unit_cells(cells: Cells, place: Place, unit_hash: UnitHash) -> tuple[UnitArray, IntArray]:
+    """Opaque identifiers in record order, and the positions of records that have none.
+
+    Raises:
+        SchemaError: if an identifier is a float that may have been another integer: of two
+            users it could make one, and of one, in another batch, two with a cap each.
+    """
     values = cells.tolist() if isinstance(cells, np.ndarray) else cells
     seen: dict[str, bytes] = {}
     digests: list[bytes] = []
     absent: list[int] = []
     for index, value in enumerate(values):
+        if isinstance(value, float) and abs(value) >= _LARGEST_EXACT:
+            raise place.error(
+                index,
+                "holds an identifier as a floating-point number of 2**53 or more, which no longer "
+                "tells neighbours apart; hand identifiers in as integers or as text",
+            )
         text = _text(value)
         if text is None:
             absent.append(index)
