@@ -1,8 +1,12 @@
 """How often a unit counts: the public cap, enforced and remembered.
 
 A unit is protected because at most ``cap`` of its records count; every record beyond becomes
-the null record, and its tick stays. Which record is beyond depends on the records of the same
-unit alone, so changing one unit's records never changes whether another's count.
+the null record, and its tick stays. Which record is beyond depends on where the records of the
+same unit stand, and on nothing they say: a record that is null anyway uses up the cap like any
+other. So changing one unit's records changes neither whether another's count nor which of its own
+do, and two neighbouring streams differ in at most ``cap`` places. (Were null records passed over,
+a unit could count at one place in one stream and at another place in the other, and a replacement
+would shift both.)
 
 The store learns a unit only as a keyed hash; without the store's secret the hashes tell
 nothing, not even whether a given person is among them.
@@ -20,6 +24,7 @@ from dpstream.errors import SchemaError
 from dpstream.privacy.unit import Unit
 
 _LIFE = 0
+_NOBODY = bytes(IDENTIFIER_BYTES)
 
 
 class Participation:
@@ -42,6 +47,7 @@ class Participation:
         self._pending: dict[bytes, defaultdict[int, int]] = {}
         self._hashes: list[bytes] = []
         self._codes: IntArray = np.zeros(0, np.int64)
+        self._nobody = -1
 
     def hash(self, identifier: bytes) -> bytes:
         """The keyed hash under which the store knows a unit."""
@@ -59,6 +65,8 @@ class Participation:
         distinct, codes = np.unique(batch.units, return_inverse=True)
         self._codes = codes.astype(np.int64)
         self._hashes = [identifier.tobytes() for identifier in distinct]
+        # Records without an identifier are null, and nobody's.
+        self._nobody = self._hashes.index(_NOBODY) if _NOBODY in self._hashes else -1
         self._counts = {unit: defaultdict[int, int](int) for unit in self._hashes}
         for known in self._store.contributions(self._hashes):
             self._counts[known.unit][known.tick] += known.records
@@ -71,8 +79,9 @@ class Participation:
         part = batch.slice(start, stop)
         if self._unit.kind == "record":
             return part
-        counted = np.flatnonzero(~part.null)
-        codes = self._codes[start:stop][counted]
+        codes = self._codes[start:stop]
+        counted = np.flatnonzero(codes != self._nobody)
+        codes = codes[counted]
         present, inverse = np.unique(codes, return_inverse=True)
         before = np.array([self._count(int(code), tick) for code in present], np.int64)
         excess = before[inverse] + _occurrence(inverse) >= self._unit.cap

@@ -97,6 +97,7 @@ class Session(Uncopyable, Generic[State]):
         self._on_progress = on_progress
         self._threads = ThreadpoolController()
         self._failed = False
+        self._batch: Batch | None = None
         self._published = 0
         # What cannot be afforded is refused before anything is written.
         self._ledger = Ledger(stream.budget, stream.unit)
@@ -220,6 +221,7 @@ class Session(Uncopyable, Generic[State]):
                 f"{chunk.origin} announced {chunk.length} records and delivered {len(batch)}"
             )
         self._participation.open_chunk(batch)
+        self._batch = batch
         self._on_step("admitted")
         segments = stream.schedule.segments(self._position, len(batch), self._times(batch))
         while (release := self._next_release(batch, segments)) is not None:
@@ -234,6 +236,11 @@ class Session(Uncopyable, Generic[State]):
 
     def _next_release(self, batch: Batch, segments: Iterator[Segment]) -> Release[Model] | None:
         """Take records up to and including the next release, or all of them."""
+        if batch is not self._batch:
+            raise SourceError(
+                "other records were taken while these were half taken, and taking the rest would "
+                "count them twice; advance one iterator of releases to its end before the next"
+            )
         with self._single_thread():
             for segment in segments:
                 self._require_horizon()
