@@ -60,15 +60,17 @@ def stack_sensitivity(
     its loss, between 0 and ``loss``; and ``count``.
 
     ``zero_out``: the norm of one stack. ``replace``: two gradients differ by at most twice their
-    bound, two second moments, whose inner product is ``<z, z'>^2 >= 0``, by at most ``sqrt(2)``
-    times theirs, two losses by at most one, two counts not at all; against the null record it is
-    the zero-out shift.
+    bound, two losses by at most one, two counts not at all. Second moments differ by at most
+    ``sqrt(2)`` times theirs, and by nothing where the gradients differ most, at equal features:
+    if ``slope >= sqrt(2) moments length`` the joint maximum is the gradients' alone. Against the
+    null record it is the zero-out shift.
     """
     gradient, square = slope * length, moments * length**2
     single = math.sqrt(gradient**2 + square**2 + loss**2 + count**2)
     if neighbours is Neighbours.ZERO_OUT:
         return single * _ROUNDED_UP
-    return max(single, math.sqrt(4 * gradient**2 + 2 * square**2 + loss**2)) * _ROUNDED_UP
+    apart = 0.0 if gradient**2 >= 2 * square**2 else 2 * square**2
+    return max(single, math.sqrt(4 * gradient**2 + apart + loss**2)) * _ROUNDED_UP
 
 
 def natural_slope(loss: StackLoss, *, convex_set: ConvexSet | None, intercept: bool) -> float:
