@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstream.engine.memory import MemoryStore
-from dpstream.engine.ports import Commit, Contribution, ReleaseRow, Store
+from dpstream.engine.ports import Commit, Contribution, Publication, ReleaseRow, Store
 from dpstream.errors import DpstreamError, StoreCorrupt, StoreError, StoreLocked, StoreMismatch
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent
@@ -55,6 +55,10 @@ def released(tick: int) -> ReleaseRow:
     return ReleaseRow(tick=tick, line=b'{"tick":%d}' % tick, digest=bytes(32))
 
 
+def publication(tick: int, *measurements: Measurement) -> Publication:
+    return Publication(row=released(tick), measurements=measurements)
+
+
 def test_an_empty_store_holds_no_stream(make: MakeStore):
     store = make()
     store.acquire()
@@ -71,8 +75,7 @@ def test_everything_committed_is_read_back_by_the_next_writer(store: Store, make
         Commit(
             state=b"two" * 100_000,
             ledger=rows[1:],
-            measurements=[measured(1, 2), measured(1, 3)],
-            release=released(4),
+            publications=[publication(4, measured(1, 2), measured(1, 3))],
         )
     )
     secret, stream_id = store.secret(), store.stream_id()
@@ -94,9 +97,21 @@ def test_everything_committed_is_read_back_by_the_next_writer(store: Store, make
     assert read[0][1].value.tolist() == [1, -(2**62), 3]
 
 
+def test_several_releases_are_committed_at_once(store: Store):
+    rows = [publication(2, measured(1)), publication(3), publication(5, measured(4), measured(2))]
+    store.commit(Commit(state=b"after", publications=rows))
+    assert store.state() == b"after"
+    assert list(store.releases()) == [row.row for row in rows]
+    assert [(tick, m.address) for tick, m in store.measurements()] == [
+        (2, (1,)),
+        (5, (4,)),
+        (5, (2,)),
+    ]
+
+
 def test_releases_come_in_order_after_a_tick(store: Store):
     for tick in (2, 3, 7):
-        store.commit(Commit(state=b"", release=released(tick)))
+        store.commit(Commit(state=b"", publications=[publication(tick)]))
     assert [row.tick for row in store.releases(after=2)] == [3, 7]
     assert store.release(5) is None
 
@@ -123,14 +138,28 @@ def test_contributions_add_up_and_old_ones_are_forgotten(store: Store):
 @pytest.mark.parametrize(
     "second",
     [
-        Commit(state=b"second", measurements=[measured(9)], release=released(2)),
-        Commit(state=b"second", measurements=[measured(8)], release=released(1)),
-        Commit(state=b"second", measurements=[measured(8), measured(8)], release=released(2)),
+        Commit(state=b"second", publications=[publication(2, measured(9))]),
+        Commit(state=b"second", publications=[publication(1, measured(8))]),
+        Commit(state=b"second", publications=[publication(2, measured(8), measured(8))]),
+        Commit(
+            state=b"second",
+            publications=[publication(2, measured(7)), publication(2, measured(8))],
+        ),
+        Commit(
+            state=b"second",
+            publications=[publication(2, measured(8)), publication(3, measured(8))],
+        ),
     ],
-    ids=["address again", "tick again", "address twice at once"],
+    ids=[
+        "address again",
+        "tick again",
+        "address twice at once",
+        "tick twice at once",
+        "address at two ticks",
+    ],
 )
 def test_nothing_is_measured_or_released_twice(store: Store, second: Commit):
-    store.commit(Commit(state=b"first", measurements=[measured(9)], release=released(1)))
+    store.commit(Commit(state=b"first", publications=[publication(1, measured(9))]))
     with pytest.raises(StoreCorrupt):
         store.commit(second)
     assert store.state() == b"first"

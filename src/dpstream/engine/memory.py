@@ -5,7 +5,7 @@ be a second stream on one budget.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -91,23 +91,21 @@ class MemoryStore(Uncopyable):
         """Take a commit; all of it or nothing."""
         self._require_writer()
         self._on_step("begun")
-        release = commit.release
-        addresses = [measurement.address for measurement in commit.measurements]
-        twice = len(set(addresses)) < len(addresses) or any(
-            a in self._measurements for a in addresses
-        )
-        if twice or (release is not None and release.tick in self._releases):
+        made = [
+            (publication.row.tick, measurement)
+            for publication in commit.publications
+            for measurement in publication.measurements
+        ]
+        ticks = [publication.row.tick for publication in commit.publications]
+        addresses = [measurement.address for _, measurement in made]
+        if _clash(addresses, self._measurements) or _clash(ticks, self._releases):
             raise StoreCorrupt(
                 f"{self.name}: a release or measurement was to be stored twice; verify the store"
             )
         self._state = commit.state
         self._ledger += commit.ledger
-        if release is not None:
-            self._releases[release.tick] = release
-            self._measurements |= {
-                measurement.address: (release.tick, measurement)
-                for measurement in commit.measurements
-            }
+        self._releases |= {item.row.tick: item.row for item in commit.publications}
+        self._measurements |= {item.address: (tick, item) for tick, item in made}
         for row in commit.contributions:
             key = row.unit, row.tick
             self._contributions[key] = self._contributions.get(key, 0) + row.records
@@ -155,3 +153,7 @@ class MemoryStore(Uncopyable):
     def _require_writer(self) -> None:
         if not self._held:
             raise StoreLocked(f"{self.name} was closed; acquire it before writing")
+
+
+def _clash(keys: Sequence[Hashable], known: Mapping[Any, Any]) -> bool:
+    return len(set(keys)) < len(keys) or any(key in known for key in keys)

@@ -83,6 +83,19 @@ class ReleaseRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Publication:
+    """A release and what was measured for it.
+
+    Attributes:
+        row: the line to be published.
+        measurements: new noisy statistics.
+    """
+
+    row: ReleaseRow
+    measurements: Sequence[Measurement] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Contribution:
     """Records of one unit that count, to be added to what the store knows.
 
@@ -104,16 +117,14 @@ class Commit:
     Attributes:
         state: the whole session state, the source's offset included: secret.
         ledger: new ledger rows.
-        measurements: new noisy statistics.
-        release: the line to be published, or None for a checkpoint.
+        publications: new releases, in order; none for a checkpoint.
         contributions: what units contributed since the last commit.
         forget_before: contributions of ticks before this one no longer matter.
     """
 
     state: bytes
     ledger: Sequence[LedgerRow] = ()
-    measurements: Sequence[Measurement] = ()
-    release: ReleaseRow | None = None
+    publications: Sequence[Publication] = ()
     contributions: Sequence[Contribution] = ()
     forget_before: int = 0
 

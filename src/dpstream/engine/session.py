@@ -6,6 +6,11 @@ measurements, the ledger rows and the release durable; only then is the release 
 log. A crash at any point loses at most work: what was charged stays charged, what was shown
 stays shown, and the same records give the same releases again.
 
+A fast stream may let several releases of one chunk share a transaction (``group``): each is
+charged and measured in its turn, all are made durable at once, and only then are they shown, in
+order. Releases that cost something of their own never share one, for the ledger may refuse the
+next. The published bytes are the same for every group.
+
 Which tick a record belongs to, when something is published and how much noise it gets are
 functions of public values alone. The tick that is open when a source ends stays open, unpublished,
 and the next run goes on filling it.
@@ -14,6 +19,7 @@ and the next run goes on filling it.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -23,7 +29,9 @@ import dpstream
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch, RawChunk
 from dpstream.engine.clock import SystemClock
+from dpstream.engine.feed import feed
 from dpstream.engine.identity import check_same, identity_digest
+from dpstream.engine.lookahead import Lookahead
 from dpstream.engine.participation import Participation
 from dpstream.engine.ports import (
     Clock,
@@ -31,7 +39,7 @@ from dpstream.engine.ports import (
     OnProgress,
     OnStep,
     Progress,
-    ReleaseRow,
+    Publication,
     Sink,
     Source,
     Store,
@@ -49,12 +57,21 @@ from dpstream.engine.schedule import Position, Segment
 from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
 from dpstream.engine.uncopyable import Uncopyable
-from dpstream.errors import HorizonReached, SourceError, StoreError
+from dpstream.errors import ConfigurationError, HorizonReached, SourceError, StoreError
 from dpstream.learners.learner import Tick
 from dpstream.privacy.ledger import Ledger, LedgerRow
-from dpstream.release import Guarantee, Measurement, Release
+from dpstream.release import Release
 
 State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A release that was charged and measured, and is not durable yet."""
+
+    release: Release[Model]
+    charged: Sequence[LedgerRow]
+    publication: Publication
 
 
 class Session(Uncopyable, Generic[State]):
@@ -70,6 +87,8 @@ class Session(Uncopyable, Generic[State]):
         store: the stream's memory.
         sinks: readers of the log.
         clock: the time of day, for schedules that follow it.
+        group: how many releases may share a transaction, and wait for each other; 1 shows each
+            as soon as it can be.
         on_step: told each step of the protocol.
         on_progress: told after each chunk.
 
@@ -86,10 +105,14 @@ class Session(Uncopyable, Generic[State]):
         store: Store,
         sinks: Sequence[Sink] = (),
         clock: Clock | None = None,
+        group: int = 1,
         on_step: OnStep = ignore_step,
         on_progress: OnProgress = ignore_progress,
     ) -> None:
+        if group < 1:
+            raise ConfigurationError(f"group is {group}; a transaction holds at least 1 release")
         self._stream = stream
+        self._group = group
         self._store = store
         self._sinks = tuple(sinks)
         self._clock = clock or SystemClock()
@@ -123,6 +146,7 @@ class Session(Uncopyable, Generic[State]):
         self._charges = len(self._ledger.rows)
         self._identity_digest = identity_digest(identity)
         self._noise = stream.noise(store)
+        self._guarantee = stream.guarantee(insecure_seed=self._noise.is_insecure)
         self._participation = Participation(
             stream.unit,
             window=stream.window,
@@ -189,7 +213,7 @@ class Session(Uncopyable, Generic[State]):
             BudgetExceeded: at the first release that the budget does not allow.
         """
         self._require_usable()
-        for chunk in self._chunks(source):
+        for chunk in feed(source, self._position.records):
             yield from self.learn(chunk)
         self.checkpoint()
 
@@ -210,22 +234,15 @@ class Session(Uncopyable, Generic[State]):
         self._store.renew()
         stream = self._stream
         with self._single_thread():
-            batch = stream.domain.admit(
-                chunk,
-                unit_column=stream.unit.column,
-                unit_hash=self._participation.hash if stream.unit.column else None,
-                time_column=stream.schedule.time_column,
-            )
-        if len(batch) != chunk.length:
-            raise SourceError(
-                f"{chunk.origin} announced {chunk.length} records and delivered {len(batch)}"
-            )
+            batch = stream.admit(chunk, unit_hash=self._participation.hash)
         self._participation.open_chunk(batch)
         self._batch = batch
         self._on_step("admitted")
-        segments = stream.schedule.segments(self._position, len(batch), self._times(batch))
-        while (release := self._next_release(batch, segments)) is not None:
-            yield release
+        segments = Lookahead(
+            stream.schedule.segments(self._position, len(batch), self._times(batch))
+        )
+        while segments.peek() is not None:
+            yield from self._next_releases(batch, segments)
         self._on_progress(
             Progress(
                 records=self._position.records,
@@ -234,25 +251,39 @@ class Session(Uncopyable, Generic[State]):
             )
         )
 
-    def _next_release(self, batch: Batch, segments: Iterator[Segment]) -> Release[Model] | None:
-        """Take records up to and including the next release, or all of them."""
+    def _next_releases(self, batch: Batch, segments: Lookahead[Segment]) -> list[Release[Model]]:
+        """Take records up to and including the next transaction's releases, or all of them."""
         if batch is not self._batch:
             raise SourceError(
                 "other records were taken while these were half taken, and taking the rest would "
                 "count them twice; advance one iterator of releases to its end before the next"
             )
+        ready: list[_Ready] = []
         with self._single_thread():
-            for segment in segments:
+            while (segment := segments.peek(safe=bool(ready))) is not None:
+                if ready and self._may_be_refused(segment):
+                    break
                 self._require_horizon()
                 # From here the state in memory may be ahead of itself; only success clears this.
                 self._failed = True
-                release = self._take(batch, segment)
-                self._failed = False
-                if release is not None:
-                    return release
-        return None
+                segments.drop()
+                measured = self._take(batch, segment)
+                if measured is not None:
+                    ready.append(measured)
+                self._failed = bool(ready)
+                if len(ready) == self._group:
+                    break
+            if ready:
+                self._publish(ready)
+        return [item.release for item in ready]
 
-    def _take(self, batch: Batch, segment: Segment) -> Release[Model] | None:
+    def _may_be_refused(self, segment: Segment) -> bool:
+        """Whether the horizon or the ledger could refuse what this segment leads to."""
+        tick = segment.closes
+        paying = tick is not None and tick.publish and self._stream.learner.next_events(tick)
+        return self._past_horizon() or bool(paying)
+
+    def _take(self, batch: Batch, segment: Segment) -> _Ready | None:
         learner, tick = self._stream.learner, segment.closes
         if segment.stop > segment.start:
             part = self._participation.admit(
@@ -266,9 +297,9 @@ class Session(Uncopyable, Generic[State]):
             return None
         learner.close(self._state, tick)
         self._on_step("closed")
-        return self._publish(tick) if tick.publish else None
+        return self._measure(tick) if tick.publish else None
 
-    def _publish(self, tick: Tick) -> Release[Model]:
+    def _measure(self, tick: Tick) -> _Ready:
         learner = self._stream.learner
         charged = [self._ledger.charge(event) for event in learner.next_events(tick)]
         self._charges += len(charged)
@@ -278,7 +309,7 @@ class Session(Uncopyable, Generic[State]):
         release = Release[Model](
             tick=tick.number,
             value=outcome.model,
-            guarantee=self._guarantee(),
+            guarantee=self._guarantee,
             events=(*self._opening, *(row.event.to_json() for row in charged)),
             provenance=self._provenance(tick),
         )
@@ -288,14 +319,21 @@ class Session(Uncopyable, Generic[State]):
             measurements=outcome.measurements,
             previous=self._log_digest,
         )
-        self._commit(ledger=charged, measurements=outcome.measurements, release=row)
         self._log_digest = row.digest
+        return _Ready(release, charged, Publication(row=row, measurements=outcome.measurements))
+
+    def _publish(self, ready: Sequence[_Ready]) -> None:
+        """Make releases durable in one transaction, then show them."""
+        self._commit(
+            ledger=[row for item in ready for row in item.charged],
+            publications=[item.publication for item in ready],
+        )
         self._on_step("committed")
-        for sink in self._sinks:
-            sink.publish(row)
-            self._on_step("published")
-        self._published += 1
-        return release
+        for item in ready:
+            for sink in self._sinks:
+                sink.publish(item.publication.row)
+                self._on_step("published")
+            self._published += 1
 
     def checkpoint(self) -> None:
         """Make everything read so far durable, the open tick included, without a release."""
@@ -308,16 +346,14 @@ class Session(Uncopyable, Generic[State]):
         self,
         *,
         ledger: Sequence[LedgerRow] = (),
-        measurements: Sequence[Measurement] = (),
-        release: ReleaseRow | None = None,
+        publications: Sequence[Publication] = (),
     ) -> None:
         self._failed = True
         self._store.commit(
             Commit(
                 state=self._snapshot(),
                 ledger=ledger,
-                measurements=measurements,
-                release=release,
+                publications=publications,
                 contributions=self._participation.pending(),
                 forget_before=self._participation.forget_before(self._position.tick),
             )
@@ -341,28 +377,18 @@ class Session(Uncopyable, Generic[State]):
 
     # --- within ------------------------------------------------------------------------------
 
+    def _past_horizon(self) -> bool:
+        horizon = self._stream.learner.horizon
+        return horizon is not None and self._position.tick > horizon
+
     def _require_horizon(self) -> None:
         learner = self._stream.learner
-        if learner.horizon is not None and self._position.tick > learner.horizon:
+        if self._past_horizon():
             raise HorizonReached(
                 f"the stream goes on after tick {learner.horizon}, the last that {learner.name} "
                 "was calibrated for; start a new stream with its own budget, or plan a longer "
                 "horizon from the start"
             )
-
-    def _chunks(self, source: Source) -> Iterator[RawChunk]:
-        chunks = source.chunks(self._position.records)
-        while True:
-            try:
-                chunk = next(chunks, None)
-            except OSError as error:
-                raise SourceError(
-                    f"{source.name} cannot be read any further ({error.strerror}); what was "
-                    "read is safe: resume when it is back"
-                ) from error
-            if chunk is None:
-                return
-            yield chunk
 
     def _times(self, batch: Batch) -> FloatArray | None:
         if self._stream.schedule.wall_clock:
@@ -371,17 +397,6 @@ class Session(Uncopyable, Generic[State]):
 
     def _snapshot(self) -> bytes:
         return Snapshot(self._position, self._stream.learner.snapshot(self._state)).to_bytes()
-
-    def _guarantee(self) -> Guarantee:
-        stream = self._stream
-        return Guarantee(
-            epsilon=stream.budget.epsilon,
-            delta=stream.budget.delta,
-            unit=stream.unit,
-            neighbours=stream.neighbours,
-            promise=stream.learner.promise.value,
-            insecure_seed=self._noise.is_insecure,
-        )
 
     def _provenance(self, tick: Tick) -> dict[str, object]:
         return {

@@ -3,16 +3,19 @@
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from dpstream.domain.batch import Batch, RawChunk
+from dpstream.domain.cell import UnitHash
 from dpstream.domain.domain import Domain
 from dpstream.engine.identity import canonical
 from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, SourceError
 from dpstream.learners.learner import Learner
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
+from dpstream.release import Guarantee
 
 State = TypeVar("State")
 
@@ -66,6 +69,36 @@ class Stream(Generic[State]):
     def window(self) -> int | None:
         """Ticks in a window, if the unit's cap counts over one."""
         return self.learner.window if self.unit.period == "window" else None
+
+    def admit(self, chunk: RawChunk, *, unit_hash: UnitHash) -> Batch:
+        """The chunk's records, clipped and quantised.
+
+        Raises:
+            SchemaError: if they do not fit the domain.
+            SourceError: if the chunk does not hold as many as it says.
+        """
+        batch = self.domain.admit(
+            chunk,
+            unit_column=self.unit.column,
+            unit_hash=unit_hash if self.unit.column else None,
+            time_column=self.schedule.time_column,
+        )
+        if len(batch) != chunk.length:
+            raise SourceError(
+                f"{chunk.origin} announced {chunk.length} records and delivered {len(batch)}"
+            )
+        return batch
+
+    def guarantee(self, *, insecure_seed: bool) -> Guarantee:
+        """The privacy statement of everything the stream publishes."""
+        return Guarantee(
+            epsilon=self.budget.epsilon,
+            delta=self.budget.delta,
+            unit=self.unit,
+            neighbours=self.neighbours,
+            promise=self.learner.promise.value,
+            insecure_seed=insecure_seed,
+        )
 
     def identity(self) -> dict[str, Any]:
         """The declaration as JSON: what ``resume`` compares."""

@@ -1,9 +1,10 @@
 """The embedded store: one SQLite file per stream.
 
 Write-ahead log with ``synchronous=FULL``: a commit that returned survives a power cut. One
-transaction holds a release's state, offset, measurements, ledger rows and line. Every
-transaction checks the writer's fencing token inside itself (``lease.py``); secret rows are
-sealed (``encryption.py``); the log, the ledger and the measurements are public and plain.
+transaction holds a release's state, offset, measurements, ledger rows and line, or those of
+several releases in a row with the state after the last. Every transaction checks the writer's
+fencing token inside itself (``lease.py``); secret rows are sealed (``encryption.py``); the log,
+the ledger and the measurements are public and plain.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from dpstream.engine.ports import (
     Contribution,
     KeyProvider,
     OnStep,
+    Publication,
     ReleaseRow,
     ignore_step,
 )
@@ -164,8 +166,8 @@ class SqliteStore(Uncopyable):
         sealed = self._vault.seal(commit.state, row=_state_row(connection, sequence))
         connection.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (sequence, sealed))
         self._on_step("state written")
-        if commit.release is not None:
-            self._write_release(connection, commit.release, commit.measurements)
+        for publication in commit.publications:
+            self._write_publication(connection, publication)
         connection.executemany(
             "INSERT INTO contribution VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET records = records + excluded.records",
@@ -177,28 +179,22 @@ class SqliteStore(Uncopyable):
             )
         self._on_step("contributions written")
 
-    def _write_release(
-        self,
-        connection: sqlite3.Connection,
-        release: ReleaseRow,
-        measurements: Sequence[Measurement],
-    ) -> None:
+    def _write_publication(self, connection: sqlite3.Connection, publication: Publication) -> None:
+        row = publication.row
         connection.executemany(
             "INSERT INTO measurement (tick, address, exponent, value) VALUES (?, ?, ?, ?)",
             [
                 (
-                    release.tick,
+                    row.tick,
                     json.dumps(measurement.address),
                     measurement.exponent,
                     measurement.value.astype("<i8", copy=False).tobytes(),
                 )
-                for measurement in measurements
+                for measurement in publication.measurements
             ],
         )
         self._on_step("measurements written")
-        connection.execute(
-            "INSERT INTO release VALUES (?, ?, ?)", (release.tick, release.line, release.digest)
-        )
+        connection.execute("INSERT INTO release VALUES (?, ?, ?)", (row.tick, row.line, row.digest))
         self._on_step("release written")
 
     def close(self) -> None:

@@ -29,9 +29,16 @@ REFUSED = 3
 """Exit code of a child that was refused as a second writer."""
 
 
-def crash_stream(*, ticks: int, insecure_seed: int | None = None) -> Stream[CountingState]:
-    """A stream that charges at each release, so that the ledger tells what was published."""
-    return small_stream(unit=Unit(), horizon=ticks, charge_each=True, insecure_seed=insecure_seed)
+def crash_stream(
+    *, ticks: int, insecure_seed: int | None = None, charge_each: bool = True
+) -> Stream[CountingState]:
+    """A stream that charges at each release, so that the ledger tells what was published.
+
+    Without ``charge_each`` it is paid for when it begins, and releases may share transactions.
+    """
+    return small_stream(
+        unit=Unit(), horizon=ticks, charge_each=charge_each, insecure_seed=insecure_seed
+    )
 
 
 def run_to_end(
@@ -40,6 +47,7 @@ def run_to_end(
     ticks: int,
     sizes: Sequence[int],
     insecure_seed: int | None = None,
+    group: int = 1,
     fatal_step: int | None = None,
     fatal_signal: int = signal.SIGKILL,
 ) -> list[str]:
@@ -50,6 +58,7 @@ def run_to_end(
         ticks: the stream's length, ten records each.
         sizes: of the chunks.
         insecure_seed: for comparing streams that were created apart.
+        group: how many releases may share a transaction.
         fatal_step: send itself a signal at this step, counted from 1.
         fatal_signal: which one: to die, or to be paused.
 
@@ -63,10 +72,10 @@ def run_to_end(
         if len(steps) == fatal_step:
             os.kill(os.getpid(), fatal_signal)
 
-    stream = crash_stream(ticks=ticks, insecure_seed=insecure_seed)
+    stream = crash_stream(ticks=ticks, insecure_seed=insecure_seed, charge_each=group == 1)
     store = SqliteStore(folder / STORE, on_step=on_step)
     log = ReleaseLog(folder / LOG)
-    with Session(stream, store=store, sinks=[log], on_step=on_step) as session:
+    with Session(stream, store=store, sinks=[log], group=group, on_step=on_step) as session:
         for _ in session.run(ArraySource(small_records(10 * ticks), sizes)):
             pass
     return steps
@@ -78,6 +87,7 @@ def start_run(
     ticks: int,
     sizes: Sequence[int],
     insecure_seed: int | None = None,
+    group: int = 1,
     fatal_step: int | None = None,
     fatal_signal: int = signal.SIGKILL,
 ) -> BaseProcess:
@@ -89,6 +99,7 @@ def start_run(
         "ticks": ticks,
         "sizes": sizes,
         "insecure_seed": insecure_seed,
+        "group": group,
         "fatal_step": fatal_step,
         "fatal_signal": fatal_signal,
     }
