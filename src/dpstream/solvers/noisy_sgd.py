@@ -63,7 +63,7 @@ def sampled_mu(budget: Budget, rate: float, steps: int) -> float:
         return sampled_gaussian_delta(mu, rate, steps, budget.epsilon) <= budget.delta
 
     # What would do without amplification, or a little less, for the discretisation.
-    lower = gaussian_mu(budget) / math.sqrt(steps)
+    lower = min(gaussian_mu(budget) / math.sqrt(steps), 0.5 * _LARGEST_MU)
     while not admitted(lower):
         lower *= 0.9
     upper = 2.0 * lower

@@ -1,0 +1,62 @@
+"""The geometry experiment measures slopes rightly, and finds those of the theory."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.randomness.public import public_generator
+from dpstream.reproduce.geometry import (
+    Curve,
+    geometry,
+    lasso_excess,
+    lipschitz_excess,
+    strongly_convex_excess,
+)
+
+
+def test_slope_and_interval_of_a_known_power_law() -> None:
+    generator = public_generator(1)
+    x = (10, 20, 40, 80, 160)
+    excess = np.array(x) ** -1.5 * generator.lognormal(0.0, 0.3, (200, 5))
+    slope, lower, upper = Curve(
+        name="test", axis="records", expected="-3/2", x=x, excess=excess
+    ).slope()
+    assert lower < -1.5 < upper
+    assert lower < slope < upper
+    # Each mean has a relative error of 0.31 / sqrt 200: 0.022 over the spread of logarithms
+    # (2.19 in root sum of squares), times 1.97 on either side.
+    assert upper - lower == pytest.approx(2 * 1.97 * 0.022 / 2.19, rel=0.3)
+
+
+def test_points_fall_as_they_should_from_one_size_to_four_times_it() -> None:
+    ratio = [
+        float(function(500).mean() / function(2000).mean())
+        for function in (
+            lambda n: lipschitz_excess(L2Ball(dimension=8), records=n, draws=8),
+            lambda n: strongly_convex_excess(dimension=8, records=n, draws=8),
+            lambda n: lasso_excess(dimension=256, records=n // 2, draws=3),
+        )
+    ]
+    # 4, 16 and 2.5, with a margin for eight draws.
+    assert 2.5 < ratio[0] < 6.5
+    assert 8 < ratio[1] < 32
+    assert 1.8 < ratio[2] < 3.5
+
+
+@pytest.mark.slow
+def test_geometry_finds_the_slopes_of_the_theory(tmp_path: Path) -> None:
+    result = geometry(tmp_path, draws=12)
+    slopes = {(row["axis"], row["name"]): row["slope"] for row in result["curves"]}
+    assert slopes["dimension", "L2 ball"] == pytest.approx(0.5, abs=0.08)
+    assert slopes["dimension", "L1 ball"] < 0.25
+    assert slopes["dimension", "simplex"] < 0.25
+    assert slopes["records", "Lipschitz, L2 ball"] == pytest.approx(-1.0, abs=0.1)
+    assert slopes["records", "strongly convex, L2 ball"] == pytest.approx(-2.0, abs=0.15)
+    assert slopes["records", "LASSO by Frank-Wolfe"] == pytest.approx(-2 / 3, abs=0.1)
+    flat = {row["name"]: row["slope_against_logarithm"] for row in result["curves"]}
+    assert flat["L1 ball"] <= 1.05
+    assert flat["simplex"] <= 1.05
+    page = Path(result["page"]).read_text(encoding="utf-8")
+    assert page.count("<svg") == 2
