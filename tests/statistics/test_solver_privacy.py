@@ -15,6 +15,7 @@ from scipy import stats
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.domain import Domain
+from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet, Gauged
 from dpstream.geometry.euclidean_potential import EuclideanPotential
 from dpstream.geometry.l1_ball import L1Ball
@@ -286,6 +287,16 @@ def test_solver_sgd_samples_are_independent_over_steps_and_batches() -> None:
     # Products of independent signs: normal with deviation 1/100; 5.1 of them for 1e-6 in all.
     for other in (sample(1, first), sample(0, second)):
         assert abs(float(np.mean(base * other))) < 0.051
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, math.nan])
+def test_solver_sgd_rates_that_are_no_probability_are_refused(rate: float) -> None:
+    with pytest.raises(ConfigurationError, match="sampling rate"):
+        poisson_sample(3, rate, address=(0,), digest=b"", noise=Noise.insecure(1))
+
+
+def test_solver_sgd_rate_one_is_everybody() -> None:
+    assert poisson_sample(3, 1.0, address=(0,), digest=b"", noise=Noise.insecure(1)).all()
 
 
 def sgd_noise_fits(factor: float, monkeypatch: pytest.MonkeyPatch) -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from dpstream.arrays import FloatArray
@@ -65,8 +66,8 @@ def allowed_rho(allowance: Allowance) -> float:
 def allowed_selection_epsilon(allowance: Allowance, count: int) -> float:
     """The largest range of each of ``count`` exponential mechanisms.
 
-    For a share, as many calls of equal size as fit the budget are composed; and never less
-    than what zero-concentration allows, by which shares of any sizes compose.
+    For a whole budget the composition itself is calibrated; for a share, zero-concentration,
+    by which shares of any sizes compose.
 
     Args:
         allowance: of all of them together.
@@ -76,8 +77,13 @@ def allowed_selection_epsilon(allowance: Allowance, count: int) -> float:
     concentrated = math.sqrt(8.0 * allowed_rho(share) / count)
     if share.fraction < 1.0:
         return concentrated
-    exact = calibrate(lambda epsilon: PrivacyCurve.exponential(epsilon).repeat(count), share.budget)
-    return max(exact, concentrated)
+    return max(_composed_selection_epsilon(share.budget, count), concentrated)
+
+
+@lru_cache(maxsize=256)
+def _composed_selection_epsilon(budget: Budget, count: int) -> float:
+    """Calibrated on the composition itself, which takes a second for large counts."""
+    return calibrate(lambda epsilon: PrivacyCurve.exponential(epsilon).repeat(count), budget)
 
 
 @dataclass(frozen=True, kw_only=True)
