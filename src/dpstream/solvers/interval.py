@@ -140,7 +140,8 @@ def uncertainty(
     least = float(np.linalg.eigvalsh(gram + np.diag(problem.ridge))[0])
     radius = problem.noise_radius()
     ratio = radius / least if least > 0.0 else math.inf
-    linear = ratio <= LARGEST_RATIO and problem.radius is None
+    constrained = problem.radius is not None or problem.constraint is not None
+    linear = ratio <= LARGEST_RATIO and not constrained
     if linear:
         repaired, curvature = gram, gram + np.diag(problem.ridge)
     else:

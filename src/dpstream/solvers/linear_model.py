@@ -7,14 +7,25 @@ scaled units and in the user's.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
+from dpstream.geometry.convex_set import LinearlyOptimizable, Projectable
+from dpstream.geometry.l2_ball import L2Ball
 from dpstream.mechanisms.moments import MomentLayout
+from dpstream.solvers.constrained_quadratic import (
+    Constraint,
+    averaged_projected_gradient,
+    lift_by_gauge,
+)
 from dpstream.solvers.interval import TargetSpread, Uncertainty, uncertainty
 from dpstream.solvers.quadratic import NoisyQuadratic, QuadraticSolution, solve_quadratic
+
+SolverName = Literal["certified", "averaged_gradient"]
 
 SCALED_TARGET_BOUND = 1.0
 """Scaled targets lie in the unit ball."""
@@ -37,7 +48,10 @@ def check_regularisation(*, penalty: float, ridge: float, radius: float | None) 
 class LinearProblem:
     """What is minimised over t records, in scaled units, for every target on its own.
 
-    ``sum (y_i - <x_i, theta> - b)^2 + (penalty t + ridge) |theta|^2``, over ``|theta| <= radius``.
+    ``sum (y_i - <x_i, theta> - b)^2 + (penalty t + ridge) |theta|^2``, over ``|theta| <= radius``
+    or over the constraint's set. With a lift Phi the layout holds moments of the projected features
+    ``v_i``, ``<v_i, Phi theta>`` replaces ``<x_i, theta>``, and of all theta with the same
+    ``Phi theta`` the one of least gauge is taken, if the set contains the origin.
 
     Attributes:
         domain: the records' domain; the constant b is there if it has an intercept.
@@ -45,6 +59,8 @@ class LinearProblem:
         penalty: ridge penalty per record.
         ridge: ridge penalty of the whole sum.
         radius: of the L2 ball, or None.
+        constraint: another set, or None.
+        solver: how it is minimised.
     """
 
     domain: Domain
@@ -52,6 +68,8 @@ class LinearProblem:
     penalty: float
     ridge: float
     radius: float | None
+    constraint: Constraint | None = None
+    solver: SolverName = "certified"
 
     def __post_init__(self) -> None:
         check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
@@ -63,6 +81,17 @@ class LinearProblem:
                 f"moment weight {missing[0]!r} is 0, but the model needs that block; "
                 "give it a positive weight"
             )
+        if (
+            self.constraint is not None
+            and self.constraint.convex_set.dimension != self.domain.dimension
+        ):
+            raise ConfigurationError(
+                f"the constraint has dimension {self.constraint.convex_set.dimension}, but the "
+                f"domain has {self.domain.dimension} encoded features; declare the set in that "
+                "dimension (a constant is never part of it)"
+            )
+        if self.solver == "averaged_gradient":
+            _ = self._descent_set()
 
     @property
     def implied_radius(self) -> float | None:
@@ -71,7 +100,7 @@ class LinearProblem:
         With ``|x| <= 1`` and ``|y| <= 1`` the ridge solution has norm at most ``1/penalty``, and
         at most ``1/(2 sqrt(penalty))`` (``linear_model.proof.md``).
         """
-        if self.penalty == 0.0:
+        if self.penalty == 0.0 or self.constraint is not None:
             return self.radius
         implied = min(1.0 / self.penalty, 0.5 / math.sqrt(self.penalty))
         return implied if self.radius is None else min(implied, self.radius)
@@ -105,14 +134,19 @@ class LinearProblem:
                 "ticks follow a clock and moment weight 'count' is 0: the number of records is "
                 "neither public nor measured; give that block a positive weight"
             )
+        if intervals and self._lift is not None:
+            raise ConfigurationError(
+                "intervals of projected regressions are not known: a projection's own error is "
+                "not covered; turn them off"
+            )
         total = max(total, 1.0)
         problem = self._quadratic(matrix, variances, total)
-        solution = solve_quadratic(problem, shrink=shrink)
+        solution = self._solve(problem, total, shrink=shrink)
         # An implied radius cannot bind on the noiseless problem: intervals need not know of it.
         stated = replace(problem, radius=self.radius)
         targets: list[dict[str, Any]] = []
         for index, name in enumerate(self.domain.target_names):
-            place = 1 + self.domain.dimension + index
+            place = 1 + self.layout.dimension + index
             spread = TargetSpread(
                 square=float(matrix[place, place]),
                 square_variance=float(variances[place, place]),
@@ -134,10 +168,67 @@ class LinearProblem:
             },
         }
 
+    @property
+    def _lift(self) -> FloatArray | None:
+        return None if self.constraint is None else self.constraint.lift
+
+    def _descent_set(self) -> Projectable:
+        """The set that the paper's averaged gradient projects on.
+
+        Raises:
+            ConfigurationError: if there is none, or the problem has a constant or a penalty.
+        """
+        chosen = None if self.constraint is None else self.constraint.convex_set
+        if self.radius is not None:
+            chosen = L2Ball(dimension=self.domain.dimension, radius=self.radius)
+        plain = not self.domain.intercept and self.penalty == self.ridge == 0.0
+        if not isinstance(chosen, Projectable) or not plain or self._lift is not None:
+            raise ConfigurationError(
+                "solver='averaged_gradient' repeats the paper's: it needs a set with a projection "
+                "and a domain without intercept, without penalty; use solver='certified'"
+            )
+        return chosen
+
+    def _solve(self, problem: NoisyQuadratic, total: float, *, shrink: bool) -> QuadraticSolution:
+        solution = solve_quadratic(problem, shrink=shrink)
+        if self.solver == "certified":
+            return solution
+        chosen = self._descent_set()
+        columns = [
+            averaged_projected_gradient(
+                problem.gram,
+                problem.cross[:, target],
+                chosen,
+                records=total,
+                deviation=math.sqrt(float(problem.cross_variance[0, target])),
+            )
+            for target in range(problem.cross.shape[1])
+        ]
+        parameters = np.column_stack(columns)
+        return replace(
+            solution,
+            parameters=parameters,
+            points=parameters,
+            gaps=(math.inf,) * len(columns),
+        )
+
+    def _lifted(self, solution: QuadraticSolution, target: int) -> FloatArray:
+        """The constant, where there is one, and the features' parameters in the set."""
+        parameters = solution.parameters[:, target]
+        constraint = self.constraint
+        if constraint is None or constraint.lift is None:
+            return parameters
+        first = 1 if self.domain.intercept else 0
+        point = solution.points[:, target]
+        chosen = constraint.convex_set
+        if chosen.contains(np.zeros(chosen.dimension)) and isinstance(chosen, LinearlyOptimizable):
+            point = lift_by_gauge(parameters[first:], constraint).point
+        return np.concatenate([parameters[:first], point])
+
     def _quadratic(self, matrix: FloatArray, variances: FloatArray, total: float) -> NoisyQuadratic:
         first = 0 if self.domain.intercept else 1
-        inner = slice(first, 1 + self.domain.dimension)
-        outer = slice(1 + self.domain.dimension, None)
+        inner = slice(first, 1 + self.layout.dimension)
+        outer = slice(1 + self.layout.dimension, None)
         return NoisyQuadratic(
             gram=matrix[inner, inner],
             cross=matrix[inner, outer],
@@ -146,6 +237,7 @@ class LinearProblem:
             penalty=self.penalty * total + self.ridge,
             constant=self.domain.intercept,
             radius=self.implied_radius,
+            constraint=self.constraint,
             target_bound=SCALED_TARGET_BOUND,
         )
 
@@ -157,7 +249,8 @@ class LinearProblem:
         mapping = self.domain.user_map(target)
         inner = slice(0 if constant else 1, None)
         matrix, offset = mapping.matrix[inner, inner], mapping.offset[inner]
-        parameters = solution.parameters[:, target]
+        parameters = self._lifted(solution, target)
+        gap = solution.gaps[target]
         report: dict[str, Any] = {
             **_parameters(parameters, known, constant),
             "user": _parameters(
@@ -167,6 +260,7 @@ class LinearProblem:
             ),
             "shrinkage": float(solution.shrinkage[target]),
             "constraint_active": solution.active[target],
+            "optimality_gap": gap if math.isfinite(gap) else None,
             "expected_noise_excess": float(solution.noise_excess[target]),
         }
         if known is not None:

@@ -1,8 +1,8 @@
 """Least squares from noisy moments, by a solver that knows how noisy they are.
 
-The problem is ``min theta' S theta - 2 s' theta + penalty |theta|^2`` over all of space or over
-an L2 ball; what is known is ``S + N`` and ``s + n`` with public noise variances. Everything here
-is post-processing of measurements: the privacy of its result is theirs.
+The problem is ``min theta' S theta - 2 s' theta + penalty |theta|^2`` over all of space, over an
+L2 ball or over any convex set; what is known is ``S + N`` and ``s + n`` with public noise
+variances. Everything here is post-processing of measurements: the privacy of its result is theirs.
 
 Four steps, each of which does nothing when the noise is zero:
 
@@ -11,7 +11,9 @@ Four steps, each of which does nothing when the noise is zero:
    of the noise: directions that the noise hides are not inverted.
 3. Empirical Bayes: the coefficients' scale is the one under which the noisy cross moments are
    likeliest; the posterior mean shrinks each eigendirection between zero and the plain solution.
-4. The exact minimiser over the ball, where there is one, by its secular equation.
+   Over a set that is not a ball this step is left out: the set itself says what is likely.
+4. The minimiser over the ball, where there is one, by its secular equation; over any other set to
+   a certificate.
 """
 
 import math
@@ -21,6 +23,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpstream.arrays import FloatArray
+from dpstream.errors import ConfigurationError
+from dpstream.solvers.constrained_quadratic import Constraint, minimise_quadratic
 
 _ROUNDS = 3
 _SCALES = 96
@@ -41,6 +45,7 @@ class NoisyQuadratic:
         penalty: ridge penalty of the whole sum, on all parameters but the constant.
         constant: whether the first parameter is a constant: neither penalised nor bounded.
         radius: of the L2 ball for the parameters but the constant; None for all of space.
+        constraint: another set for the parameters but the constant; not together with a radius.
         target_bound: public bound of the targets, which bounds their mean; None if there is none.
     """
 
@@ -51,7 +56,20 @@ class NoisyQuadratic:
     penalty: float = 0.0
     constant: bool = False
     radius: float | None = None
+    constraint: Constraint | None = None
     target_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.constraint is None:
+            return
+        if self.radius is not None:
+            raise ConfigurationError("radius and constraint are two sets; give one of them")
+        free = self.gram.shape[0] - self.first
+        if self.constraint.dimension != free:
+            raise ConfigurationError(
+                f"the constraint has dimension {self.constraint.dimension}, but there are {free} "
+                "parameters beside the constant; declare the set in that dimension"
+            )
 
     @property
     def first(self) -> int:
@@ -86,6 +104,16 @@ class NoisyQuadratic:
             return math.sqrt(float(block[0, 0])) if size else 0.0
         return 2.0 * math.sqrt(float(block.sum() - np.trace(block)) / (size - 1))
 
+    def hidden_curvature(self) -> float:
+        """The curvature that the noise alone could show along a direction of the set.
+
+        Over a set of width w and L2 radius R, ``E sup theta' N theta`` is at most ``2 sqrt(V) R
+        w`` (Chevet), which is ``w / (R sqrt(p))`` of the spectral radius per ``R^2``: all of it
+        for a ball.
+        """
+        whole = self.noise_radius()
+        return whole if self.constraint is None else whole * self.constraint.relative_width
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuadraticSolution:
@@ -97,7 +125,10 @@ class QuadraticSolution:
         shrinkage: per target, the mean factor between the plain solution (1) and zero (0).
         matrix_shrinkage: the factors kept of the matrix's diagonal and off-diagonal deviation.
         raised: how many eigenvalues the repair raised.
-        active: per target, whether the ball's constraint holds with equality.
+        active: per target, whether the free solution lies outside the set (over a lifted set:
+            whether it is not known to lie inside).
+        gaps: per target, by how much the solution may miss the least value over the set.
+        points: ``(d, k)`` the penalised parameters in the set's own coordinates.
         noise_excess: per target, the expected noise part of the excess of the whole sum, before
             shrinkage: the trace of ``curvature^{-1} Cov(noise in the normal equations)``.
     """
@@ -108,6 +139,8 @@ class QuadraticSolution:
     matrix_shrinkage: tuple[float, float]
     raised: int
     active: tuple[bool, ...]
+    gaps: tuple[float, ...]
+    points: FloatArray
     noise_excess: FloatArray
 
 
@@ -167,7 +200,7 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
         # Centring adds noise that is not counted here: it can only shrink too little.
         centred, kept = shrink_to_isotropic(centred, problem.gram_variance[first:, first:])
     eigenvalues, basis = np.linalg.eigh(centred)
-    floor = problem.noise_radius() * max(kept)
+    floor = problem.hidden_curvature() * max(kept)
     curved = np.maximum(np.maximum(eigenvalues, 0.0) + problem.penalty, floor)
     raised = int(np.count_nonzero(curved > eigenvalues + problem.penalty + 1e-9 * floor))
     curvature = (basis * curved) @ basis.T
@@ -176,27 +209,26 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
     curved, basis = curved[present], basis[:, present]
     rotation = basis.T @ profile
 
+    empirical = shrink and problem.constraint is None
     columns: list[FloatArray] = []
     factors: list[float] = []
-    active: list[bool] = []
+    found: list[_Minimum] = []
     excess: list[float] = []
     for target in range(problem.cross.shape[1]):
         cross = problem.cross[:, target]
         seen = rotation @ cross
-        rotated, bound = np.zeros_like(seen), False
+        minimum = _Minimum(slopes=np.zeros(profile.shape[0]), active=False)
         level = _level(problem, cross, count)
-        parameters = _complete(basis @ rotated, level, mean)
+        parameters = _complete(minimum.slopes, level, mean)
         noise = _rotated_noise(problem, rotation, parameters, target)
-        for _ in range(_ROUNDS if shrink else 1):
-            stiffness = _posterior_stiffness(curved, seen, noise) if shrink else curved
-            rotated, bound = _minimise(stiffness, seen, problem.radius)
-            parameters = _complete(basis @ rotated, level, mean)
+        for _ in range(_ROUNDS if empirical else 1):
+            stiffness = _posterior_stiffness(curved, seen, noise) if empirical else curved
+            minimum = _minimise(stiffness, seen, basis, problem)
+            parameters = _complete(minimum.slopes, level, mean)
             noise = _rotated_noise(problem, rotation, parameters, target)
-        plain = seen / curved
-        moving = plain != 0.0
         columns.append(parameters)
-        factors.append(float(np.mean(rotated[moving] / plain[moving])) if moving.any() else 1.0)
-        active.append(bound)
+        found.append(minimum)
+        factors.append(_mean_factor(curved, seen, basis, minimum))
         excess.append(float(np.sum(noise / curved)))
     full = curvature
     if problem.constant:
@@ -211,7 +243,11 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
         shrinkage=np.array(factors),
         matrix_shrinkage=kept,
         raised=raised,
-        active=tuple(active),
+        active=tuple(minimum.active for minimum in found),
+        gaps=tuple(minimum.gap for minimum in found),
+        points=np.column_stack(
+            [minimum.slopes if minimum.point is None else minimum.point for minimum in found]
+        ),
         noise_excess=np.array(excess),
     )
 
@@ -260,19 +296,47 @@ def _posterior_stiffness(
     return curved + noise / (curved * scales[best] ** 2)
 
 
-def _minimise(
-    stiffness: FloatArray | None, seen: FloatArray, radius: float | None
-) -> tuple[FloatArray, bool]:
-    """Minimiser of ``sum h_j t_j^2 / 2 - z_j t_j`` over the ball, and whether it is on the sphere.
+@dataclass(frozen=True, kw_only=True)
+class _Minimum:
+    """One target's minimiser.
 
-    The constrained minimiser is ``z / (h + m)`` with the multiplier ``m >= 0`` at which its norm
+    Attributes:
+        slopes: the parameters but the constant.
+        active: whether the set keeps it from the free minimiser.
+        gap: what it may miss; 0 where it is exact.
+        point: in the set's own coordinates, where a constraint was solved.
+    """
+
+    slopes: FloatArray
+    active: bool
+    gap: float = 0.0
+    point: FloatArray | None = None
+
+
+def _minimise(
+    stiffness: FloatArray | None, seen: FloatArray, basis: FloatArray, problem: NoisyQuadratic
+) -> _Minimum:
+    """Minimiser of ``sum h_j t_j^2 / 2 - z_j t_j`` in rotated parameters t.
+
+    The minimiser over the ball is ``z / (h + m)`` with the multiplier ``m >= 0`` at which its norm
     is the radius: the secular equation, decreasing in ``m``.
     """
     if stiffness is None:
-        return np.zeros_like(seen), False
+        return _Minimum(slopes=np.zeros(basis.shape[0]), active=False)
     free = seen / stiffness
+    constraint = problem.constraint
+    if constraint is not None:
+        slopes = basis @ free
+        if constraint.holds(slopes):
+            return _Minimum(slopes=slopes, active=False)
+        matrix = (basis * stiffness) @ basis.T
+        minimum = minimise_quadratic(matrix, basis @ seen, constraint)
+        return _Minimum(
+            slopes=minimum.parameters, active=True, gap=minimum.gap, point=minimum.point
+        )
+    radius = problem.radius
     if radius is None or float(np.linalg.norm(free)) <= radius:
-        return free, False
+        return _Minimum(slopes=basis @ free, active=False)
 
     def surplus(multiplier: float) -> float:
         return float(np.linalg.norm(seen / (stiffness + multiplier))) - radius
@@ -280,4 +344,16 @@ def _minimise(
     upper = float(np.linalg.norm(seen)) / radius
     multiplier = brentq(surplus, 0.0, upper, xtol=1e-15 * upper, rtol=1e-12)
     inside = seen / (stiffness + multiplier)
-    return inside * min(1.0, radius / float(np.linalg.norm(inside))), True
+    inside = inside * min(1.0, radius / float(np.linalg.norm(inside)))
+    return _Minimum(slopes=basis @ inside, active=True)
+
+
+def _mean_factor(
+    curved: FloatArray, seen: FloatArray, basis: FloatArray, minimum: _Minimum
+) -> float:
+    """How much of the plain solution is left, the set's part in it included."""
+    plain = seen / curved
+    moving = plain != 0.0
+    if not moving.any():
+        return 1.0
+    return float(np.mean((basis.T @ minimum.slopes)[moving] / plain[moving]))

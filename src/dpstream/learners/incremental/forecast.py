@@ -16,6 +16,7 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.domain.domain import Domain
 from dpstream.domain.moments import packed_positions
+from dpstream.geometry.convex_set import Projectable
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.mechanisms.public import PublicGenerator, public_generator
 from dpstream.solvers.synthetic import synthetic_columns
@@ -122,6 +123,9 @@ def _truth(
     theta = vectors @ (weights / np.sqrt(np.where(usable, values, 1.0)))
     if learner.radius is not None:
         theta *= min(1.0, learner.radius / float(np.linalg.norm(theta)))
+    if learner.constraint is not None and not learner.constraint.contains(theta):
+        chosen = learner.constraint
+        theta = chosen.project(theta) if isinstance(chosen, Projectable) else chosen.centre()
     offset = -float(mean @ theta) if learner.domain.intercept else 0.0
     return np.concatenate([[offset], theta])
 
