@@ -10,7 +10,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.ledger import Ledger
 from dpstream.privacy.unit import Unit
 from dpstream.stores.sqlite import SqliteStore
-from dpstream.stores.verification import verify_store
+from dpstream.stores.verification import Verification, verify_store
 
 
 def ledger(folder_path: Path, *, as_json: bool) -> None:
@@ -22,15 +22,18 @@ def ledger(folder_path: Path, *, as_json: bool) -> None:
         identity = store.identity() or {}
         budget, unit = Budget(**identity["budget"]), Unit(**identity["unit"])
         kept = Ledger.from_rows(store.ledger(), budget=budget, unit=unit)
+        last = store.last_release()
     finally:
         store.close()
     spent = kept.spent().epsilon(budget.delta)
+    log_head = None if last is None else last.digest.hex()
     if as_json:
         print_json(
             {
                 "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
                 "epsilon_spent": spent,
                 "head": kept.head,
+                "log_head": log_head,
                 "rows": [row.to_json() for row in kept.rows],
             }
         )
@@ -40,6 +43,7 @@ def ledger(folder_path: Path, *, as_json: bool) -> None:
         f"neighbours: {identity['neighbours']}",
         f"spent: epsilon {spent:.6g} of {budget.epsilon:.6g} at delta {budget.delta:.3g}",
         f"head: {kept.head}",
+        f"head of the log: {log_head or 'none, nothing is published yet'}",
     )
     rows: list[tuple[str, str, str]] = []
     for row in kept.rows:
@@ -62,17 +66,9 @@ def verify(folder_path: Path, *, head: str | None, as_json: bool) -> None:
     ]
     passed = found.passed
     if head is not None:
-        held = any(row_head == head for row_head in found.heads)
-        passed = passed and held
-        checks.append(
-            {
-                "name": "head kept elsewhere",
-                "passed": held,
-                "detail": "is in the chain"
-                if held
-                else "is not in the chain: the store was rolled back or belongs to another stream",
-            }
-        )
+        check = _kept_head(head, found)
+        passed = passed and bool(check["passed"])
+        checks.append(check)
     if as_json:
         print_json({"passed": passed, "epsilon_spent": found.spent, "checks": checks})
     else:
@@ -81,3 +77,18 @@ def verify(folder_path: Path, *, head: str | None, as_json: bool) -> None:
             print_text(f"{mark} {check['name']}: {check['detail']}")
     if not passed:
         sys.exit(FAILURE)
+
+
+def _kept_head(head: str, found: Verification) -> dict[str, str | bool]:
+    """Whether a head that was noted elsewhere is part of what the store now holds."""
+    if head in found.log_heads:
+        detail = f"is that of release {found.log_heads.index(head) + 1} of {found.releases}"
+    elif head in found.heads:
+        detail = (
+            "is the ledger's, which changes with charges and not with releases: it says nothing of "
+            "a log that was rolled back; keep the head of the log"
+        )
+    else:
+        detail = "is not in the chain: the store was rolled back or belongs to another stream"
+    held = head in found.log_heads or head in found.heads
+    return {"name": "head kept elsewhere", "passed": held, "detail": detail}

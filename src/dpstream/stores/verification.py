@@ -4,7 +4,7 @@ Everything here but the last check reads public rows alone and needs no key: who
 store's file can verify it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,11 @@ class Verification:
             does not verify.
         budget: the declared budget.
         releases: how many are in the log.
-        heads: every head the ledger has had, in order; a head kept elsewhere that is not among
-            them shows that the store was rolled back.
+        heads: every head the ledger has had, in order. It changes with charges alone, and a
+            learner that is charged once has the same head for life.
+        log_heads: the digest of every release, in order. It changes with every release and
+            covers the ledger's head: one kept elsewhere that is not among them shows that the
+            store was rolled back.
     """
 
     checks: tuple[Check, ...]
@@ -57,6 +60,7 @@ class Verification:
     budget: Budget
     releases: int
     heads: tuple[str, ...]
+    log_heads: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
@@ -113,11 +117,12 @@ def verify(store: Store, *, published: Path | None = None, sealed: bool = True) 
             raise StoreCorrupt(f"{text} at delta {budget.delta:g}: more than the budget")
         return f"{text} at delta {budget.delta:g}"
 
-    counted = [0]
+    log_heads: list[str] = []
 
     def log_chain() -> str:
-        counted[0] = _verify_log(store, heads, budget)
-        return f"{counted[0]} releases"
+        for digest in _verified_log(store, heads, budget):
+            log_heads.append(digest.hex())
+        return f"{len(log_heads)} releases, head {log_heads[-1][:16] if log_heads else 'none'}"
 
     def copy() -> str:
         assert published is not None
@@ -145,8 +150,9 @@ def verify(store: Store, *, published: Path | None = None, sealed: bool = True) 
         identity=identity,
         spent=ledgers[0].spent().epsilon(budget.delta) if ledgers else None,
         budget=budget,
-        releases=counted[0],
+        releases=len(log_heads),
         heads=tuple(heads),
+        log_heads=tuple(log_heads),
     )
 
 
@@ -157,11 +163,11 @@ def _check(name: str, step: Callable[[], str]) -> Check:
         return Check(name, False, str(error))
 
 
-def _verify_log(store: Store, heads: list[str], budget: Budget) -> int:
+def _verified_log(store: Store, heads: list[str], budget: Budget) -> Iterator[bytes]:
     """Walk the log: every digest recomputed, every release at a ledger head that existed."""
     measured = store.measurements()
     waiting = next(measured, None)
-    digest, count = FIRST_DIGEST, 0
+    digest = FIRST_DIGEST
     for row in store.releases():
         own: list[Measurement] = []
         while waiting is not None and waiting[0] == row.tick:
@@ -177,10 +183,9 @@ def _verify_log(store: Store, heads: list[str], budget: Budget) -> int:
         stated = release.guarantee
         if (stated.epsilon, stated.delta) != (budget.epsilon, budget.delta):
             raise StoreCorrupt(f"the release at tick {row.tick} states another budget")
-        count += 1
+        yield digest
     if waiting is not None:
         raise StoreCorrupt(f"a measurement of tick {waiting[0]} belongs to no release")
-    return count
 
 
 def _compare(store: Store, published: Path) -> str:
