@@ -91,6 +91,26 @@ def verify(
 
 
 @app.command()
+def audit(
+    config: Annotated[Path | None, typer.Argument(help="Attack this configuration.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="Attack one part of the catalogue.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Attack all of the catalogue.")] = False,
+    budget: Annotated[float | None, typer.Option(help="Seconds it may take, about.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Attack it: measured epsilon against the claim."""
+    _command("audit", "audit")(
+        config,
+        mechanism=mechanism,
+        everything=everything,
+        budget=budget,
+        picture=picture,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment, or all of them.")],
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
