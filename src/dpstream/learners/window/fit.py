@@ -1,0 +1,215 @@
+"""One private fit of consecutive blocks around a released centre, for its share of the budget.
+
+Paper 003, Algorithms 1 and 3 (PSGD, PBERM) with a certified minimiser. Proof in ``fit.proof.md``.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dpstream.arrays import FloatArray
+from dpstream.domain.batch import Batch
+from dpstream.domain.domain import Domain
+from dpstream.errors import ConfigurationError
+from dpstream.geometry.declaration import require_positive
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.losses.loss import Loss, SmoothLoss
+from dpstream.losses.softmax import SoftmaxLoss
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.calibrate import pure_epsilon
+from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.release import Measurement
+from dpstream.solvers.minimiser import Target, least_tolerance, minimise
+from dpstream.solvers.output_perturbation import (
+    NoiseKind,
+    OutputNoise,
+    check_noise_kind,
+    minimiser_sensitivity,
+    released_parameters,
+)
+from dpstream.solvers.plan import Share, allowed_mu
+from dpstream.solvers.problem import Problem
+
+_TOLERANCE_SHARE = 2.0**-10
+"""Of a record's influence: what a minimiser's certificate may leave open."""
+
+_ROUNDING_SHARE = 2.0**-10
+"""Of a record's influence: what rounding to the lattice may add, where the lattice is free."""
+
+_FINEST, _COARSEST = 36, 20
+"""Lattice steps in a standard deviation, as powers of two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPlan:
+    """Everything public about a fit.
+
+    Attributes:
+        size: blocks it uses.
+        fraction: of the budget: of ``mu^2``, or of epsilon.
+        modulus: of the regulariser.
+        tolerance: of the minimiser's certificate.
+        noise: on its parameters.
+    """
+
+    size: int
+    fraction: float
+    modulus: float
+    tolerance: float
+    noise: OutputNoise
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockSolver:
+    """Minimises ``mean loss + (modulus / 2) |theta - centre|^2`` on a ball, and adds noise.
+
+    Attributes:
+        loss: of a record; smooth.
+        domain: of records.
+        block_records: records of a block, null ones included.
+        radius: of the parameters' L2 ball, in scaled units.
+        neighbours: what a unit is hidden against.
+        unit: whose contribution is hidden.
+        budget: of all fits together.
+        kind: of noise.
+        power: fits of size s have weight ``s**-power``.
+        worst: what the weights of any block's fits sum to at most.
+    """
+
+    loss: Loss
+    domain: Domain
+    block_records: int
+    radius: float
+    neighbours: Neighbours
+    unit: Unit
+    budget: Budget
+    kind: NoiseKind
+    power: float
+    worst: float
+
+    def __post_init__(self) -> None:
+        check_noise_kind(self.kind)
+        require_positive("radius", self.radius)
+        if self.block_records < 1:
+            raise ConfigurationError(
+                f"block_records is {self.block_records}; a block needs at least one record"
+            )
+        if not isinstance(self.loss, SmoothLoss):
+            raise ConfigurationError(
+                f"the {self.loss.name} loss has no Lipschitz gradient, so that its minimiser "
+                "cannot be certified; take squared, logistic, Huber or softmax"
+            )
+        expected = self.loss.classes if isinstance(self.loss, SoftmaxLoss) else 1
+        if self.domain.target_count != expected:
+            raise ConfigurationError(
+                f"the domain has {self.domain.target_count} encoded targets, but the "
+                f"{self.loss.name} loss needs {expected}; declare its classes in the domain"
+            )
+        _ = self.problem(1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of parameters: 1, or one for each class."""
+        return self.loss.classes if isinstance(self.loss, SoftmaxLoss) else 1
+
+    @cached_property
+    def dimension(self) -> int:
+        """Of the parameters."""
+        return self.rows * (self.domain.dimension + int(self.domain.intercept))
+
+    @cached_property
+    def ball(self) -> L2Ball:
+        """Of the parameters."""
+        return L2Ball(dimension=self.dimension, radius=self.radius)
+
+    def problem(self, size: int) -> Problem:
+        """The problem of so many blocks."""
+        return Problem(
+            loss=self.loss,
+            convex_set=self.ball,
+            domain=self.domain,
+            records=size * self.block_records,
+            neighbours=self.neighbours,
+            unit=self.unit,
+        )
+
+    def plan(self, size: int, modulus: float) -> FitPlan:
+        """The noise of a fit of so many blocks: a function of public numbers alone.
+
+        Raises:
+            NotPrivate: if Gaussian noise is asked for and the budget's delta is 0.
+        """
+        share = Share(
+            budget=self.budget, fraction=min(1.0, float(size) ** -self.power / self.worst)
+        )
+        problem = self.problem(size)
+        # Centres lie in the ball: one on its surface has the largest rounding error.
+        edge = np.full(self.dimension, self.radius / math.sqrt(self.dimension))
+        target = Target(problem=problem, modulus=modulus, centre=edge)
+        tolerance = max(
+            _TOLERANCE_SHARE * problem.lipschitz.l2 / problem.records, least_tolerance(target)
+        )
+        if self.kind == "gaussian":
+            most = allowed_mu(share)
+            spread = 1.0
+        else:
+            most = share.fraction * pure_epsilon(self.budget)
+            spread = math.sqrt(self.dimension)
+        exact = minimiser_sensitivity(problem, modulus=modulus, tolerance=tolerance, exponent=None)
+        deviation = exact / most * spread
+        exponent = math.floor(math.log2(deviation)) - _COARSEST
+        if self.kind == "gaussian":
+            # Large fits have little influence beside their noise: round by a part of that.
+            finer = math.floor(math.log2(_ROUNDING_SHARE * exact / math.sqrt(self.dimension)))
+            least = math.floor(math.log2(deviation)) - _FINEST
+            exponent = min(exponent, max(finer, least))
+        rounded = minimiser_sensitivity(
+            problem, modulus=modulus, tolerance=tolerance, exponent=exponent
+        )
+        return FitPlan(
+            size=size,
+            fraction=share.fraction,
+            modulus=modulus,
+            tolerance=tolerance,
+            noise=OutputNoise(
+                kind=self.kind,
+                exponent=exponent,
+                sensitivity=rounded,
+                scale=rounded / most,
+                dimension=self.dimension,
+            ),
+        )
+
+    def fit(
+        self,
+        plan: FitPlan,
+        batch: Batch,
+        *,
+        centre: FloatArray,
+        address: tuple[int, ...],
+        noise: Noise,
+    ) -> tuple[FloatArray, Measurement]:
+        """Minimise to the certificate, measure, and project onto the ball.
+
+        Args:
+            plan: of ``plan``, for the batch's size.
+            batch: the blocks' records.
+            centre: released parameters, or the origin.
+            address: unique in the stream.
+            noise: the stream's.
+
+        Returns:
+            Released parameters, and the measurement they are made of.
+
+        Raises:
+            CertificateError: if the certificate was not reached; nothing is measured then.
+        """
+        target = Target(problem=self.problem(plan.size), modulus=plan.modulus, centre=centre)
+        minimum = minimise(target, batch, tolerance=plan.tolerance)
+        label = "fit " + " ".join(str(part) for part in address)
+        measurement = plan.noise.measure(minimum.point, noise=noise.child(label))
+        point = self.ball.project(released_parameters(plan.noise, measurement))
+        return point, replace(measurement, address=address)
