@@ -32,7 +32,8 @@ LONGEST_HORIZON = 2**15
 _CHUNK = 1024
 # A coefficient times a lower limb has 52 bits: sums of 2**10 of them fit 62.
 
-_LARGEST_HIGH = 1 << 27
+_LARGEST_HIGH_BITS = 27
+_LARGEST_HIGH = 1 << _LARGEST_HIGH_BITS
 # Likewise for upper limbs over the longest horizon: 20 + 27 + 15 = 62 bits.
 
 
@@ -108,8 +109,19 @@ class SquareRootToeplitz:
     def node_error(
         self, *, increment_bound: float, increment_exponent: int, node_exponent: int
     ) -> float:
-        """Half a lattice step if nodes are on a coarser lattice than the exact code, else zero."""
-        del increment_bound
+        """Half a lattice step if nodes are on a coarser lattice than the exact code, else zero.
+
+        Raises:
+            ConfigurationError: if increments within their public bound could overflow the
+                encoder, which would stop the stream for a reason that depends on data.
+        """
+        largest = math.ldexp(1.0, _LARGEST_HIGH_BITS + LIMB_BITS - 1 + increment_exponent)
+        if largest < increment_bound < math.inf:
+            raise ConfigurationError(
+                f"increments reach {increment_bound:g}; on the lattice 2**{increment_exponent} the "
+                f"square root takes at most {largest:g}: allow fewer records per tick, or use the "
+                "buffered factorisation"
+            )
         if node_exponent <= increment_exponent - COEFFICIENT_BITS:
             return 0.0
         return math.ldexp(1.0, node_exponent - 1)
