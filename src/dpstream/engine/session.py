@@ -243,6 +243,7 @@ class Session(Uncopyable, Generic[State]):
         )
         while segments.peek() is not None:
             yield from self._next_releases(batch, segments)
+        self._batch = None
         self._on_progress(
             Progress(
                 records=self._position.records,

@@ -8,6 +8,9 @@ from dpstream.errors import StoreError, StoreMismatch
 from dpstream.stores.migration import SCHEMA_VERSION, stored_version
 
 _PAGE_BYTES = 8192
+_CACHE_KILOBYTES = 1024
+"""Pages kept in memory: a writer appends, and seldom reads what it wrote long ago."""
+
 _BUSY_SECONDS = 5.0
 
 
@@ -22,6 +25,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
     except BaseException:
         connection.close()
         raise
