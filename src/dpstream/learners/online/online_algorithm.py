@@ -1,0 +1,120 @@
+"""Online algorithms with a declared sensitivity: what output perturbation can make private.
+
+An algorithm takes one step per record on ``f_t = loss(<z_t, x>, y_t) + (alpha / 2) |x|^2``. Its
+iterate is secret. What it declares is by how much one record can move the iterate after t steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpstream.arrays import FloatArray
+from dpstream.errors import ConfigurationError
+from dpstream.losses.generalised_linear import GeneralisedLinearLoss
+from dpstream.losses.hinge import HingeLoss
+from dpstream.losses.huber import HuberLoss
+from dpstream.losses.logistic import LogisticLoss
+from dpstream.losses.squared import SquaredLoss
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProblem:
+    """The public side of every record's function.
+
+    Attributes:
+        loss: logistic, squared, Huber or hinge.
+        slope: bound to which slopes are clipped: the clipped loss is convex again.
+        length: the largest norm of a record's features, its constant included.
+        modulus: alpha, of the regulariser.
+    """
+
+    loss: GeneralisedLinearLoss
+    slope: float
+    length: float
+    modulus: float
+
+    @property
+    def lipschitz(self) -> float:
+        """The largest gradient of a record's own part: the regulariser's cancels."""
+        return self.slope * self.length
+
+    @property
+    def bend(self) -> float:
+        """The largest second derivative of a record's own part along its features.
+
+        Raises:
+            ConfigurationError: if the loss is not smooth.
+        """
+        if isinstance(self.loss, LogisticLoss):
+            return 0.25 * self.length**2
+        if isinstance(self.loss, SquaredLoss | HuberLoss):
+            return self.length**2
+        raise ConfigurationError(
+            f"the {self.loss.name} loss is not smooth, and explicit gradient steps need it; take "
+            "the implicit algorithm, or a smooth loss"
+        )
+
+    @property
+    def code(self) -> tuple[int, float]:
+        """The loss as the compiled loops know it, and its threshold.
+
+        Raises:
+            ConfigurationError: if they do not know it.
+        """
+        known: dict[type, int] = {LogisticLoss: 0, SquaredLoss: 1, HuberLoss: 2, HingeLoss: 3}
+        if type(self.loss) not in known:
+            raise ConfigurationError(
+                f"the {self.loss.name} loss has no compiled step; perturbed learners take "
+                "logistic, squared, Huber or hinge losses"
+            )
+        threshold = self.loss.threshold if isinstance(self.loss, HuberLoss) else 0.0
+        return known[type(self.loss)], threshold
+
+
+class OnlineAlgorithm(Protocol):
+    """An online algorithm over one problem, with a declared sensitivity."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    def shift(self, problem: StepProblem, steps: int, *, first: int = 1) -> float:
+        """How far the iterate after ``steps`` moves if the record of step ``first`` is nulled.
+
+        An upper bound over all streams, for exact arithmetic, of the form ``(L / alpha) / (t +
+        t_0)``. Replacing a record costs at most twice that.
+        """
+        ...
+
+    def radius(self, problem: StepProblem) -> float:
+        """A bound on the norm of every iterate."""
+        ...
+
+    def run(
+        self,
+        problem: StepProblem,
+        rows: FloatArray,
+        scales: FloatArray,
+        *,
+        target_column: int,
+        steps: int,
+        point: FloatArray,
+        total: FloatArray,
+    ) -> None:
+        """Take one step per row, in place.
+
+        Args:
+            problem: the functions.
+            rows: ``(n, >= target_column + 1)`` admitted rows, features first.
+            scales: of each feature, then of the target.
+            target_column: where the target is.
+            steps: taken so far.
+            point: the iterate.
+            total: the sum of all iterates.
+        """
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Its public parameters."""
+        ...
