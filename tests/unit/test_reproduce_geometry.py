@@ -47,7 +47,7 @@ def test_points_fall_as_they_should_from_one_size_to_four_times_it() -> None:
 
 @pytest.mark.slow
 def test_geometry_finds_the_slopes_of_the_theory(tmp_path: Path) -> None:
-    result = geometry(tmp_path, draws=12)
+    result = geometry(tmp_path, draws=8)
     slopes = {(row["axis"], row["name"]): row["slope"] for row in result["curves"]}
     assert slopes["dimension", "L2 ball"] == pytest.approx(0.5, abs=0.08)
     assert slopes["dimension", "L1 ball"] < 0.25

@@ -44,7 +44,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6)
 DIMENSIONS = (16, 32, 64, 128, 256, 512)
 RECORDS = (500, 1000, 2000, 4000, 8000, 16000)
 LASSO_RECORDS = (250, 500, 1000, 2000, 4000)
-FIXED_RECORDS = 3000
+FIXED_RECORDS = 2000
 FIXED_DIMENSION = 16
 LASSO_DIMENSION = 1024
 RIDGE = 0.5
@@ -285,7 +285,7 @@ def curves(*, draws: int) -> list[Curve]:
     ]
 
 
-def geometry(out: Path | None = None, *, draws: int = 24) -> dict[str, Any]:
+def geometry(out: Path | None = None, *, draws: int = 16) -> dict[str, Any]:
     """Run all experiments; with ``out``, write ``geometry.html`` there.
 
     Args:
