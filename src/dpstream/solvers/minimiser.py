@@ -10,11 +10,13 @@ from typing import Protocol
 
 import numpy as np
 from scipy import linalg, special
+from scipy.optimize import brentq
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.errors import CertificateError, ConfigurationError
 from dpstream.geometry.convex_set import Projectable
+from dpstream.geometry.l2_ball import L2Ball
 from dpstream.losses.loss import SmoothGeneralisedLinear
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
@@ -65,30 +67,19 @@ class Target:
         return chosen
 
     @property
-    def stays_inside(self) -> bool:
-        """Whether the loss is smooth on the set only, so that no step may leave it."""
-        return _global_smoothness(self.problem) is None
-
-    @property
     def smoothness(self) -> float:
-        """Of the whole: on the set, or wherever steps go."""
-        bound = _global_smoothness(self.problem)
-        if bound is None:
-            bound = data_smoothness(self.problem)
-        return bound + self.modulus
+        """Of the whole, wherever steps go: accelerated ones may leave the set.
+
+        Raises:
+            ConfigurationError: if the loss is not smooth everywhere.
+        """
+        problem = self.problem
+        return problem.smooth_loss.smoothness(problem.record_bound, None).l2 + self.modulus
 
 
 def data_smoothness(problem: Problem) -> float:
     """The Lipschitz constant of any record's gradient on the set, in L2."""
     return problem.smooth_loss.smoothness(problem.record_bound, problem.convex_set).l2
-
-
-def _global_smoothness(problem: Problem) -> float | None:
-    try:
-        bound = problem.smooth_loss.smoothness(problem.record_bound, None).l2
-    except ConfigurationError:
-        return None
-    return bound if math.isfinite(bound) else None
 
 
 def regulariser(problem: Problem, *, extra: float) -> tuple[float, FloatArray]:
@@ -162,10 +153,9 @@ def iteration_bound(target: Target, *, tolerance: float, linear_bound: float = 0
     slope = problem.lipschitz.l2 + linear_bound
     slope += target.modulus * reach(problem, target.centre)
     start = slope * width + target.modulus / 2.0 * width**2
-    condition = target.smoothness / target.modulus
-    rate = condition if target.stays_inside else math.sqrt(condition)
+    rate = math.sqrt(target.smoothness / target.modulus)
     ratio = 2.0 * target.smoothness * start / tolerance**2
-    return 2 + math.ceil(max(rate, 1.0) * max(math.log(ratio), 0.0))
+    return 2 + math.ceil(rate * max(math.log(ratio), 0.0))
 
 
 class _Curvature(Protocol):
@@ -197,14 +187,21 @@ class Objective:
         mean = self._gradients.at(point) / self.target.problem.records
         return mean + self.target.modulus * (point - self.target.centre) + self._linear
 
-    def residual(self, point: FloatArray) -> tuple[float, FloatArray]:
+    def residual(
+        self, point: FloatArray, gradient: FloatArray | None = None
+    ) -> tuple[float, FloatArray]:
         """The length of the projected gradient step, times the smoothness; and that step's end."""
         scale = self.target.smoothness
-        end = self.target.convex_set.project(point - self.gradient(point) / scale)
+        slope = self.gradient(point) if gradient is None else gradient
+        end = self.target.convex_set.project(point - slope / scale)
         return scale * float(np.linalg.norm(point - end)), end
 
     def newton_direction(self, point: FloatArray, gradient: FloatArray) -> FloatArray:
-        """Minus the inverse Hessian times the gradient, exactly or by conjugate gradients."""
+        """The step to the minimiser of the second-order model: on an L2 ball, within it.
+
+        On other sets the model is minimised over all of space, for more than a thousand
+        parameters by conjugate gradients.
+        """
         problem, loss = self.target.problem, self.target.problem.data_loss
         if isinstance(loss, SmoothGeneralisedLinear):
             scores = self._features @ point
@@ -212,6 +209,9 @@ class Objective:
             if problem.dimension <= _LARGEST_MATRIX:
                 hessian = (self._features * weights[:, None]).T @ self._features
                 hessian[np.diag_indices_from(hessian)] += self.target.modulus
+                if isinstance(problem.convex_set, L2Ball):
+                    model = hessian @ point - gradient
+                    return _ball_minimum(hessian, model, problem.convex_set.radius) - point
                 return -np.asarray(linalg.solve(hessian, gradient, assume_a="pos"), np.float64)
             return self._conjugate(
                 lambda direction: self._features.T @ (weights * (self._features @ direction)),
@@ -248,6 +248,21 @@ class Objective:
             direction = left + following / square * direction
             square = following
         return solution
+
+
+def _ball_minimum(hessian: FloatArray, linear: FloatArray, radius: float) -> FloatArray:
+    """``argmin u' H u / 2 - <linear, u>`` over the L2 ball, by its secular equation."""
+    values, vectors = np.linalg.eigh(hessian)
+    along = vectors.T @ linear
+
+    def excess(multiplier: float) -> float:
+        return float(np.linalg.norm(along / (values + multiplier))) - radius
+
+    multiplier = 0.0
+    if excess(0.0) > 0.0:
+        most = float(np.linalg.norm(along)) / radius
+        multiplier = float(brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
+    return np.asarray(vectors @ (along / (values + multiplier)), np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +319,7 @@ def _newton(objective: Objective, tolerance: float) -> FloatArray:
     gradient = objective.gradient(point)
     value = objective.value(point)
     for _ in range(_NEWTON_STEPS):
-        norm = float(np.linalg.norm(gradient))
+        norm = objective.residual(point, gradient)[0]
         if norm <= tolerance / 4.0:
             break
         direction = objective.newton_direction(point, gradient)
@@ -315,7 +330,7 @@ def _newton(objective: Objective, tolerance: float) -> FloatArray:
             found = objective.value(trial)
             if found <= value + 1e-4 * length * descent:
                 break
-            if length == 1.0 and float(np.linalg.norm(objective.gradient(trial))) <= 0.5 * norm:
+            if length == 1.0 and objective.residual(trial)[0] <= 0.5 * norm:
                 # Differences of values drown in their rounding close to the minimiser.
                 break
             length /= 2.0
@@ -329,10 +344,10 @@ def _newton(objective: Objective, tolerance: float) -> FloatArray:
 def _descent(
     objective: Objective, start: FloatArray, tolerance: float, steps: int
 ) -> tuple[FloatArray, float]:
-    """Projected descent, accelerated where steps may leave the set, until the residual is small."""
+    """Accelerated projected descent, until the residual is small."""
     target = objective.target
     root = math.sqrt(target.smoothness / target.modulus)
-    momentum = 0.0 if target.stays_inside else (root - 1.0) / (root + 1.0)
+    momentum = (root - 1.0) / (root + 1.0)
     point = ahead = start
     residual, end = objective.residual(point)
     for _ in range(steps):

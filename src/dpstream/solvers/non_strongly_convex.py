@@ -80,8 +80,8 @@ class FadingRegulariser:
 
         The bound is on the population's risk, for independent records: ``2 a R^2 / sqrt(n)`` for
         the regularisers, the regret of implicit steps, and ``L E|noise|``. It is proved for the
-        average (``settings["bound_is_proved"]``), at a rate of ``n^(-1/4)``; the paper's rate of
-        ``n^(-1/3)`` is not.
+        average (``settings["bound_is_proved"]``), for this one release; the paper's regret of
+        ``T^(2/3)`` with a release at every tick is not.
 
         Raises:
             ConfigurationError: if the problem is regularised already, the loss has no score or no

@@ -141,6 +141,8 @@ class ObjectivePerturbation:
                 "a Gaussian perturbation of the objective needs delta > 0; take output "
                 "perturbation with spherical Laplace noise"
             )
+        _, centre = regulariser(problem, extra=0.0)
+        _ = Target(problem=problem, modulus=1.0, centre=centre).convex_set
         plans = list(self._plans(problem, share.budget.epsilon, share.budget.delta))
         if not plans:
             raise NotPrivate(

@@ -78,8 +78,8 @@ class OnlineToOffline:
         """Noise from the recursion, and the ridge that minimises the bound.
 
         The bound is on the population's risk, for independent records in random order: the ridge,
-        the regret ``G^2 (1 + ln n) / (2 alpha n) + alpha R^2 / (2 n)`` and ``L E|noise|``; the regret's part is
-        proved for the average alone (``settings["bound_is_proved"]``).
+        the average regret ``G^2 (1 + ln n) / (2 alpha n) + alpha R^2 / (2 n)`` and
+        ``L E|noise|``. It is proved for the average alone (``settings["bound_is_proved"]``).
 
         Raises:
             ConfigurationError: if the loss has no score or no bounded slope, or the set no
