@@ -16,15 +16,15 @@ class SlidingWindowRelease(BlockLearner):
 
     Attributes:
         window_records: w, a multiple of ``block_records`` (w0).
-        refresh: blocks between fits of a base. None for the paper's: half the window, with a
-            base and chains of buckets in between, few and small fits. 1 fits the whole window
-            after every block: W times the work and far less noise, since a record then pays
-            ``1/W`` of one block's fit where the paper's chains cost it up to 4/3 (odd windows)
-            or 7/3 (even ones) of it, and every model is the window's own minimiser.
+        refresh: blocks between fits of a base. 1 fits the whole window after every block: every
+            model is the window's own minimiser, and a record pays ``1/W`` of one block's fit.
+            None is the paper's half window, with a base and chains of buckets in between: few
+            and small fits, which cost a record up to 4/3 of one block's fit where
+            ``(W + 1) / 2`` is a power of two and less than 3 otherwise, hence far more noise.
     """
 
     window_records: int
-    refresh: int | None = None
+    refresh: int | None = 1
 
     def __post_init__(self) -> None:
         if self.block_records < 1 or self.window_records % self.block_records:

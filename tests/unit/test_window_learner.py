@@ -1,0 +1,291 @@
+"""Learners of blocks: the contract, the ledger of their fits, and what they refuse."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstream.arrays import FloatArray
+from dpstream.domain.batch import Batch
+from dpstream.domain.column import Numeric
+from dpstream.domain.domain import Domain
+from dpstream.domain.target import LabelTarget
+from dpstream.engine.memory import MemoryStore
+from dpstream.engine.schedule import EveryRecords
+from dpstream.engine.session import Session
+from dpstream.engine.stream import Stream
+from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
+from dpstream.learners.learner import Outcome, Tick
+from dpstream.learners.window.basic_release import BasicRelease
+from dpstream.learners.window.block_learner import BlockLearner, BlockState
+from dpstream.learners.window.continual_release import ContinualRelease
+from dpstream.learners.window.multi_resolution import MultiResolutionRelease
+from dpstream.learners.window.sliding_window import SlidingWindowRelease
+from dpstream.losses.hinge import HingeLoss
+from dpstream.losses.huber import HuberLoss
+from dpstream.losses.logistic import LogisticLoss
+from dpstream.losses.softmax import SoftmaxLoss
+from dpstream.losses.squared import SquaredLoss
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.event import GaussianEvent, PureEvent
+from dpstream.privacy.ledger import Ledger
+from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.testing.small_stream import ArraySource
+
+DOMAIN = Domain.vectors(3, norm_bound=1.0, target_bound=1.0, intercept=True)
+RECORDS = 10
+COMMON: dict[str, Any] = {
+    "domain": DOMAIN,
+    "budget": Budget(epsilon=1.0, delta=1e-6),
+    "unit": Unit(),
+    "neighbours": Neighbours.ZERO_OUT,
+    "horizon": None,
+    "loss": LogisticLoss(),
+    "block_records": RECORDS,
+    "ridge": 0.5,
+    "radius": 3.0,
+}
+
+
+def learners(**changes: Any) -> list[BlockLearner]:
+    settings = COMMON | changes
+    return [
+        MultiResolutionRelease(levels=3, **settings),
+        MultiResolutionRelease(**settings),
+        ContinualRelease(base=2, **settings),
+        BasicRelease(base=2, **settings),
+        SlidingWindowRelease(window_records=7 * RECORDS, refresh=None, **settings),
+        SlidingWindowRelease(window_records=8 * RECORDS, refresh=None, **settings),
+        SlidingWindowRelease(window_records=5 * RECORDS, **settings),
+    ]
+
+
+LEARNERS = learners()
+
+
+def records(count: int, seed: int = 3) -> Batch:
+    draw = np.random.default_rng(seed)
+    return DOMAIN.admit(draw.normal(size=(count, 3)), draw.uniform(-1, 1, count))
+
+
+def tick(number: int) -> Tick:
+    return Tick(number=number, records=number * RECORDS)
+
+
+def outcomes(
+    learner: BlockLearner,
+    batch: Batch,
+    *,
+    cuts: Sequence[int] = (),
+    resume_at: Sequence[int] = (),
+    publish: Sequence[int] | None = None,
+) -> tuple[list[Outcome], BlockState]:
+    state, noise, found = learner.init(), Noise.insecure(7), list[Outcome]()
+    size = learner.block_records
+    edges = sorted({0, len(batch), *cuts, *range(0, len(batch), size)})
+    for start, end in zip(edges, edges[1:], strict=False):
+        learner.learn(state, batch.slice(start, end))
+        if end in resume_at:
+            arrays = learner.snapshot(state)
+            state = learner.restore({key: np.array(value) for key, value in arrays.items()})
+        if end % size == 0:
+            number = end // size
+            learner.close(state, tick(number))
+            if publish is None or number in publish:
+                found.append(learner.release(state, tick(number), noise))
+    return found, state
+
+
+def flat(found: Sequence[Outcome]) -> list[tuple[tuple[int, ...], int, bytes]]:
+    return [
+        (m.address, m.exponent, m.value.tobytes()) for outcome in found for m in outcome.measurements
+    ]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda item: f"{item.name}-{item.rule}")
+def test_batching_and_resuming_change_nothing(learner: BlockLearner) -> None:
+    batch = records(14 * RECORDS)
+    whole, _ = outcomes(learner, batch)
+    cut, _ = outcomes(learner, batch, cuts=(1, 7, 33, 64, 65), resume_at=(7, 33, 40, 65, 90, 120))
+    assert flat(whole) == flat(cut)
+    assert [outcome.model for outcome in whole] == [outcome.model for outcome in cut]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda item: f"{item.name}-{item.rule}")
+def test_ticks_that_do_not_publish_only_defer_their_fits(learner: BlockLearner) -> None:
+    batch = records(14 * RECORDS)
+    whole, _ = outcomes(learner, batch)
+    thinned, _ = outcomes(learner, batch, publish=(3, 4, 9, 14))
+    assert flat(whole) == flat(thinned)
+    assert whole[-1].model == thinned[-1].model
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda item: f"{item.name}-{item.rule}")
+def test_addresses_are_unique_and_models_appear_when_the_rule_says(learner: BlockLearner) -> None:
+    found, _ = outcomes(learner, records(20 * RECORDS))
+    addresses = [address for address, _, _ in flat(found)]
+    assert len(set(addresses)) == len(addresses)
+    for number, outcome in enumerate(found, start=1):
+        assert outcome.model["ready"] == (number >= learner.rule.first)
+        assert bool(outcome.measurements) == (number >= learner.rule.first)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "spherical_laplace"])
+@pytest.mark.parametrize("tilt", [0.0, 0.5])
+def test_the_worst_record_of_a_horizon_pays_the_opening_event(kind: str, tilt: float) -> None:
+    blocks = 24
+    for learner in learners(noise=kind, tilt=tilt, horizon=blocks):
+        found, _ = outcomes(learner, records(blocks * RECORDS))
+        paid: dict[int, list[float]] = defaultdict(list)
+        for outcome in found:
+            for measurement in outcome.measurements:
+                _, start, end = measurement.address
+                noise = learner.solver.plan(end - start, learner.ridge).noise
+                event = noise.event("fit")
+                price = event.mu**2 if isinstance(event, GaussianEvent) else event.epsilon
+                for block in range(start, end):
+                    paid[block].append(price)
+        worst = max(math.fsum(prices) for prices in paid.values())
+        (opening,) = learner.opening_events()
+        claimed = opening.mu**2 if isinstance(opening, GaussianEvent) else opening.epsilon
+        assert isinstance(opening, GaussianEvent if kind == "gaussian" else PureEvent)
+        assert worst <= claimed
+        assert worst == pytest.approx(claimed, rel=1e-9)
+        Ledger(learner.budget, learner.unit).charge(opening)
+
+
+def test_history_is_erased_when_no_later_fit_needs_it() -> None:
+    learner = SlidingWindowRelease(window_records=7 * RECORDS, refresh=None, **COMMON)
+    _, state = outcomes(learner, records(40 * RECORDS))
+    assert len(state.history) == 6
+    assert len(learner.snapshot(state)["history"]) == 6 * RECORDS
+    assert len(state.stack) <= 7
+    levels = MultiResolutionRelease(levels=3, **COMMON)
+    assert all(
+        len(outcomes(levels, records(count * RECORDS))[1].history) < 4 for count in range(1, 12)
+    )
+
+
+def test_short_and_empty_blocks_are_filled_up_with_null_records() -> None:
+    learner = SlidingWindowRelease(window_records=2 * RECORDS, **COMMON)
+    batch = records(RECORDS)
+    keep = np.arange(RECORDS) >= 4
+    states = [learner.init(), learner.init()]
+    learner.learn(states[0], batch.slice(0, 4))
+    learner.learn(states[1], batch.nullify(keep))
+    for state in states:
+        learner.close(state, tick(1))
+        learner.close(state, tick(2))
+    results = [learner.release(state, tick(2), Noise.insecure(1)) for state in states]
+    assert flat(results[:1]) == flat(results[1:])
+
+
+def test_more_records_than_a_block_holds_are_refused_whole() -> None:
+    learner = LEARNERS[0]
+    state = learner.init()
+    with pytest.raises(ConfigurationError, match="more than block_records = 10"):
+        learner.learn(state, records(RECORDS + 1))
+    assert not state.open
+
+
+def test_the_horizon_ends_the_stream() -> None:
+    learner = ContinualRelease(base=2, **(COMMON | {"horizon": 3}))
+    _, state = outcomes(learner, records(3 * RECORDS))
+    with pytest.raises(HorizonReached, match="3 blocks"):
+        learner.close(state, tick(4))
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (SquaredLoss(), 1),
+        (HuberLoss(threshold=0.3), 1),
+        (LogisticLoss(), 1),
+        (SoftmaxLoss(classes=11), 11),
+    ],
+)
+def test_losses_learn_with_little_noise(loss: Any, targets: int) -> None:
+    draw = np.random.default_rng(5)
+    rows = draw.normal(size=(2000, 12))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    truth = draw.normal(size=(targets, 12))
+    scores = rows @ truth.T
+    names = [Numeric(f"x{j}") for j in range(12)]
+    if targets > 1:
+        labels = scores.argmax(axis=1)
+        domain = Domain(
+            names, LabelTarget("y", list(range(11))), intercept=False, norm_bound=1.0
+        )
+        answers: FloatArray = labels
+    else:
+        domain = Domain.vectors(12, norm_bound=1.0, target_bound=1.0)
+        answers = np.clip(scores[:, 0], -1, 1)
+        if loss.name == "logistic":
+            answers = np.sign(answers)
+    settings = COMMON | {
+        "domain": domain,
+        "budget": Budget(epsilon=1000.0, delta=1e-6),
+        "loss": loss,
+        "block_records": 250,
+        "ridge": 0.01,
+        "radius": 20.0,
+    }
+    learner = SlidingWindowRelease(window_records=1000, **settings)
+    found, _ = outcomes(learner, domain.admit(rows, answers))
+    coefficients = np.array(found[-1].model["user"]["coefficients"])
+    guess = rows @ coefficients.T
+    if targets > 1:
+        assert (guess.argmax(axis=1) == labels).mean() > 0.75
+    else:
+        assert np.corrcoef(guess[:, 0], answers)[0, 1] > 0.75
+
+
+def test_a_session_publishes_resumes_and_charges_once() -> None:
+    rows = np.random.default_rng(2).normal(size=(9 * RECORDS, 4))
+    learner = SlidingWindowRelease(window_records=4 * RECORDS, refresh=2, **COMMON)
+    stream = Stream(learner=learner, schedule=EveryRecords(records=RECORDS), insecure_seed=4)
+    store = MemoryStore()
+    with Session(stream, store=store) as session:
+        list(session.run(ArraySource(rows[: 5 * RECORDS + 3], [17])))
+    with Session(stream, store=store) as session:
+        list(session.run(ArraySource(rows, [17])))
+        assert len(session.ledger.rows) == 1
+        parts = list(session.releases())
+    with Session(stream, store=MemoryStore()) as session:
+        assert [r.value for r in session.run(ArraySource(rows, [90]))] == [r.value for r in parts]
+
+
+def test_bad_declarations_are_refused_before_anything_is_charged() -> None:
+    with pytest.raises(ConfigurationError, match="whole number of blocks"):
+        SlidingWindowRelease(window_records=25, **COMMON)
+    with pytest.raises(ConfigurationError, match="ridge"):
+        ContinualRelease(base=2, **(COMMON | {"ridge": 0.0}))
+    with pytest.raises(ConfigurationError, match="declare its classes"):
+        ContinualRelease(base=2, **(COMMON | {"loss": SoftmaxLoss(classes=4)}))
+    with pytest.raises(ConfigurationError, match="no Lipschitz gradient"):
+        ContinualRelease(base=2, **(COMMON | {"loss": HingeLoss()}))
+    with pytest.raises(ConfigurationError, match="base is 0"):
+        BasicRelease(base=0, **COMMON)
+    with pytest.raises(ConfigurationError, match="the first model needs 7"):
+        SlidingWindowRelease(window_records=70, **(COMMON | {"horizon": 6}))
+    with pytest.raises(ConfigurationError, match="tilt is 1"):
+        BasicRelease(base=2, **(COMMON | {"tilt": 1.0}))
+    with pytest.raises(ConfigurationError, match="updates is"):
+        ContinualRelease(base=2, updates="never", **COMMON)  # pyright: ignore[reportArgumentType]  # wrong on purpose
+    with pytest.raises(ConfigurationError, match="counts over a window"):
+        user = Unit(kind="user", cap=2, column="id", period="window")
+        BasicRelease(base=2, **(COMMON | {"unit": user}))
+    for learner in (MultiResolutionRelease, ContinualRelease, BasicRelease):
+        extra = {} if learner is MultiResolutionRelease else {"base": 2}
+        with pytest.raises(NotPrivate, match="grows without bound"):
+            learner(sampling=True, **extra, **COMMON)
+    with pytest.raises(NotPrivate, match="delta"):
+        BasicRelease(base=2, **(COMMON | {"budget": Budget(epsilon=1.0, delta=0.0)}))
+    pure = {"budget": Budget(epsilon=1.0, delta=0.0), "noise": "spherical_laplace"}
+    assert BasicRelease(base=2, **(COMMON | pure)).opening_events()
+    with pytest.raises(NotPrivate, match="no bound"):
+        ContinualRelease(base=2, updates="refit", **(COMMON | pure))
