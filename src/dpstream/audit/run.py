@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from dpstream.audit.entry_learner import LEARNER_AUDITS
 from dpstream.audit.evidence import AuditResult, Evidence, judged
@@ -185,10 +186,12 @@ def _timed(
     start = time.monotonic()
     noise = Noise.from_entropy() if seed is None else Noise.insecure(seed)
     try:
-        runs = usual
-        if budget_seconds is not None:
-            runs = _affordable(attack, usual, budget_seconds, noise.child("pilot"))
-        evidence = attack(runs, noise.child("audit"))
+        # Two BLAS threads on busy cores are many times slower than one.
+        with ThreadpoolController().limit(limits=1):
+            runs = usual
+            if budget_seconds is not None:
+                runs = _affordable(attack, usual, budget_seconds, noise.child("pilot"))
+            evidence = attack(runs, noise.child("audit"))
     except DpstreamError as refusal:
         return AuditResult(
             name=name,

@@ -62,9 +62,7 @@ SHORT_STREAMS: Mapping[str, ShortStream] = {
     "BufferedToeplitz": ShortStream(make=lambda: buffered_toeplitz(horizon=TICKS)),
     "ToeplitzChain": ShortStream(make=_chain, ticks=3 * WINDOW),
     "DecayedToeplitz": ShortStream(make=lambda: decayed_toeplitz(decay=0.75), ticks=2 * TICKS),
-    "SlidingToeplitz": ShortStream(
-        make=lambda: sliding_toeplitz(window=WINDOW // 2), ticks=4 * WINDOW
-    ),
+    "SlidingToeplitz": ShortStream(make=lambda: sliding_toeplitz(window=WINDOW), ticks=8 * WINDOW),
     "WindowTree": ShortStream(make=lambda: WindowTree(WINDOW), ticks=3 * WINDOW, window=WINDOW),
     "ExpiringToeplitz": ShortStream(
         make=lambda: expiring_toeplitz(window=WINDOW), ticks=3 * WINDOW, window=WINDOW

@@ -4,7 +4,8 @@ One run over a vector of equal coordinates is as many independent runs of a scal
 coordinates have independent noise: that is what makes tens of thousands of runs cheap.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from dpstream.audit.finding import Finding
 from dpstream.audit.gaussian import (
     GaussianWorlds,
     Search,
+    everything_seen,
     gaussian_evidence,
     share_of,
 )
@@ -30,7 +32,10 @@ from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.bounds import curve_of
 
-_FURTHER = 5 * 4
+_FINE = 2.0**-10
+_SCAN_RUNS = 3000
+
+_FURTHER = 5 * 5
 # The released sums' attacks share the battery's last fifth.
 
 
@@ -79,12 +84,16 @@ class Neighbours:
         places: the ticks of the unit's records, from 1.
         tried: how many units were tried.
         shift: the unit's shift over the noise of weight 1, per unit of record norm.
+        stream: how long the searched stream was.
+        window: ticks for which a record is live, if it expires.
     """
 
     ticks: int
     places: tuple[int, ...]
     tried: int
     shift: float
+    stream: int
+    window: int | None = None
 
     def records(self) -> IntArray:
         """How many of the unit's records fall in each tick."""
@@ -99,7 +108,7 @@ def search_neighbours(
     With expiry a record is attacked on all that was published while it is live.
     """
     matrices = explicit(strategy, ticks)
-    best = Neighbours(ticks=ticks, places=(1,), tried=0, shift=0.0)
+    best = Neighbours(ticks=ticks, places=(1,), tried=0, shift=0.0, stream=ticks, window=window)
     tried = 0
     for last in range(1, ticks + 1) if window is not None else [ticks]:
         live = range(max(last - (window or last), 0), last)
@@ -111,8 +120,8 @@ def search_neighbours(
             shift = float(np.linalg.norm(code[:, columns].sum(axis=1)))
             if shift > best.shift * (1 + 1e-12):
                 places = tuple(live.start + column + 1 for column in columns)
-                best = Neighbours(ticks=last, places=places, tried=0, shift=shift)
-    return Neighbours(ticks=best.ticks, places=best.places, tried=tried, shift=best.shift)
+                best = replace(best, ticks=last, places=places, shift=shift)
+    return replace(best, tried=tried)
 
 
 def _packed(most: int, per_tick: int, first: int) -> list[int]:
@@ -162,7 +171,10 @@ def attack_sum(
     noisy = matrices.weights > 0
     shift = matrices.code @ (claimed.record_shift * records)
     deviation = claimed.sigma * matrices.weights
-    columns = [place for place, known in enumerate(noisy) if known]
+    made = set(moved.addresses)
+    columns = [
+        place for place, known in enumerate(noisy) if known and matrices.addresses[place] in made
+    ]
     claimed_mu = curve_of(claimed.event())
     mu = claimed_mu.mu or (2.0 * claimed_mu.rho) ** 0.5
     search = Search(
@@ -174,6 +186,14 @@ def attack_sum(
     )
     further = (
         strange,
+        _scan(
+            mechanism,
+            claimed,
+            neighbours,
+            record_size=record_size,
+            mu=mu,
+            noise=noise.child("scan"),
+        ),
         _exact_finding(matrices, records),
         *_released_attacks(clean.sums, moved.sums, matrices, claimed, records),
     )
@@ -182,8 +202,8 @@ def attack_sum(
         without=clean.nodes[:, order],
         present=moved.nodes[:, order],
         mean=np.zeros(len(columns)),
-        shift=shift[noisy],
-        deviation=deviation[noisy],
+        shift=shift[columns],
+        deviation=deviation[columns],
     )
     return gaussian_evidence(
         worlds,
@@ -197,8 +217,49 @@ def attack_sum(
 
 def _unlike(addresses: tuple[Address, ...], matrices: ExplicitStrategy) -> Finding:
     """Measurements that the strategy does not speak of, or made twice."""
-    extra = len(addresses) - len(set(addresses) & set(matrices.addresses))
-    return Finding("measurements beyond the claim", float(extra), 0.0, 0.0)
+    made, claimed = set(addresses), set(matrices.addresses)
+    unlike = len(addresses) - len(made & claimed) + len(claimed - made)
+    return Finding("measurements beyond the claim", float(unlike), 0.0, 0.0)
+
+
+def _scan(
+    mechanism: ContinualSum,
+    claimed: ContinualSum,
+    neighbours: Neighbours,
+    *,
+    record_size: int,
+    mu: float,
+    noise: Noise,
+) -> Finding:
+    """All that was measured, wherever the strategy speaks of it or not, for a unit at any tick."""
+    few = replace(mechanism, dimension=min(mechanism.dimension, _SCAN_RUNS))
+    level = share_of(_FURTHER * neighbours.stream)
+    window = neighbours.window
+    worst = -math.inf
+    for first in range(1, neighbours.stream + 1):
+        last = neighbours.stream if window is None else min(neighbours.stream, first + window - 1)
+        moved_to = [place - neighbours.places[0] + first for place in neighbours.places]
+        if moved_to[-1] > last:
+            continue
+        records = np.bincount(np.array(moved_to) - 1, minlength=last).astype(np.int64)
+        matrices = explicit(claimed.strategy, last)
+        clean = play(few, np.zeros(last, np.int64), noise.child(f"{first} without"))
+        moved = play(few, record_size * records, noise.child(f"{first} present"))
+        if clean.addresses != moved.addresses:
+            return Finding("places of measurements that depend on the data", 1.0, 0.0, 0.0)
+        scale = _noise_scales(moved.addresses, matrices, claimed)
+        found = everything_seen(clean.nodes / scale, moved.nodes / scale, mu, false_alarm=level)
+        worst = max(worst, found.statistic / found.upper)
+    return Finding("everything seen, any tick, over its limit", worst, -math.inf, 1.0)
+
+
+def _noise_scales(
+    addresses: tuple[Address, ...], matrices: ExplicitStrategy, claimed: ContinualSum
+) -> FloatArray:
+    """The claimed noise of every measurement; unknown places are taken to have weight 1."""
+    weight = dict(zip(matrices.addresses, matrices.weights.tolist(), strict=True))
+    # An exact sum, by claim, counts in steps far below the noise.
+    return np.array([claimed.sigma * (weight.get(place, 1.0) or _FINE) for place in addresses])
 
 
 def _exact_finding(matrices: ExplicitStrategy, records: IntArray) -> Finding:
