@@ -4,10 +4,11 @@ from dpstream.catalogue.entry import Entry, Kind
 from dpstream.catalogue.geometry import LOSSES, SETS
 from dpstream.catalogue.learner import LEARNERS
 from dpstream.catalogue.mechanism import MECHANISMS
+from dpstream.catalogue.solver import SOLVERS
 from dpstream.catalogue.strategy import STRATEGIES
 from dpstream.errors import ConfigurationError
 
-CATALOGUE: tuple[Entry, ...] = (*MECHANISMS, *STRATEGIES, *LEARNERS, *SETS, *LOSSES)
+CATALOGUE: tuple[Entry, ...] = (*MECHANISMS, *STRATEGIES, *SOLVERS, *LEARNERS, *SETS, *LOSSES)
 
 
 def entries(kind: Kind) -> tuple[Entry, ...]:

@@ -14,7 +14,9 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "moments": ("dpstream.bench.moments", "admit, sum, release and commit, against bare BLAS"),
     "memory": ("dpstream.bench.memory", "resident memory from 1e5 to 1e7 records"),
     "regression": ("dpstream.bench.regression", "regret and excess risk of PrivIncReg1"),
+    "lasso": ("dpstream.bench.lasso", "excess risk and speed of the private LASSO"),
     "sums": ("dpstream.bench.sums", "predicted and simulated noise of continual sums"),
+    "geometry": ("dpstream.bench.geometry", "projections of long vectors, in passes over them"),
     "startup": ("dpstream.bench.startup", "import and --help, against importing numpy"),
 }
 """Each module has a function ``run`` that returns its figures."""

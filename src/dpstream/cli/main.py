@@ -82,7 +82,7 @@ def ledger(folder: Folder, as_json: Json = False) -> None:
 def verify(
     folder: Folder,
     head: Annotated[
-        str | None, typer.Option(help="A ledger head digest kept elsewhere: detects a roll-back.")
+        str | None, typer.Option(help="A head of the log kept elsewhere: detects a roll-back.")
     ] = None,
     as_json: Json = False,
 ) -> None:
