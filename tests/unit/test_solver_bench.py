@@ -1,0 +1,69 @@
+"""The batch benchmark's own reader and its figures, on small made-up files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpstream.bench import batch as bench
+from dpstream.errors import SourceError
+from dpstream.randomness.public import public_generator
+from dpstream.solvers.objective_perturbation import ObjectivePerturbation
+from dpstream.solvers.output_perturbation import OutputPerturbation
+
+RECORDS = 400
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    generator = public_generator(0)
+    columns = [f"c{index}" for index in range(8)]
+    np.savez(
+        tmp_path / "adult.npz",
+        num=generator.integers(1, 99, (RECORDS, 6)),
+        cat=generator.integers(0, 3, (RECORDS, 8)),
+        y=generator.integers(0, 2, RECORDS),
+        cat_columns=np.array(json.dumps(columns)),
+        vocab=np.array(json.dumps({name: ["a", "b", "c"] for name in columns})),
+    )
+    wilderness = generator.integers(0, 4, RECORDS)
+    np.savez(
+        tmp_path / "covtype.npz",
+        num=generator.integers(0, 3000, (RECORDS, 10)),
+        wilderness=wilderness,
+        soil=generator.integers(0, 40, RECORDS),
+        cover=np.where(wilderness == 1, 2, 1),
+    )
+    return tmp_path
+
+
+def test_tables_are_scaled_by_constants(folder: Path) -> None:
+    for name, width in (("adult", 5 + 24), ("covtype", 54)):
+        table = bench.TABLES[name](folder)
+        assert table.features.shape == (RECORDS, width)
+        assert table.features.min() >= 0.0
+        assert table.features.max() <= 1.0
+        assert set(np.unique(table.labels)) == {-1.0, 1.0}
+
+
+def test_figures_are_json_and_name_the_best(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    solvers = {
+        "objective_perturbation": ObjectivePerturbation(),
+        "output_perturbation": OutputPerturbation(),
+    }
+    monkeypatch.setattr(bench, "compared_solvers", lambda: solvers)
+    found = json.loads(json.dumps(bench.batch(folder, names=("covtype",), draws=2)))["covtype"]
+    assert found["non_private_accuracy"] == 1.0  # the label is a category
+    for figures in found["private"].values():
+        assert figures["best"] in solvers
+        assert figures["best_accuracy"] == max(
+            item["accuracy"] for item in figures["solvers"].values()
+        )
+    again = bench.batch(folder, names=("covtype",), draws=2)["covtype"]
+    assert json.loads(json.dumps(again)) == found
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"no adult\.npz"):
+        bench.batch(tmp_path)
