@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dpstream.domain.batch import Batch
+from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
-from dpstream.domain.target import LabelTarget
+from dpstream.domain.target import IntervalTarget, LabelTarget
 from dpstream.engine.memory import MemoryStore
 from dpstream.engine.schedule import EveryRecords
 from dpstream.engine.session import Session
@@ -21,6 +22,7 @@ from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.geometry.simplex import Simplex
 from dpstream.learners.learner import Outcome, Tick
+from dpstream.learners.online.description import described_scores
 from dpstream.learners.online.follow_the_leader import FollowTheLeader
 from dpstream.learners.online.leader import Quadratic, Restriction, projected_minimiser
 from dpstream.losses.hinge import HingeLoss
@@ -357,3 +359,18 @@ def test_the_horizon_and_the_ticks_bound_are_kept() -> None:
         model.close(state, Tick(number=number, records=0))
     with pytest.raises(HorizonReached, match="2 ticks"):
         model.close(state, Tick(number=3, records=0))
+
+
+def test_parameters_in_the_users_units_score_the_users_records() -> None:
+    generator = public_generator(3)
+    columns = [Numeric("a", 10.0, 20.0), Numeric("b", -1.0, 3.0)]
+    target = IntervalTarget("y", 100.0, 300.0)
+    for intercept in (True, False):
+        declared = Domain(columns, target, intercept=intercept)
+        points = generator.standard_normal((1, 3 if intercept else 2))
+        found = described_scores(declared, points)["user"]
+        expected = declared.to_user(
+            points[0, 1:] if intercept else points[0], points[0, 0] if intercept else 0.0
+        )
+        np.testing.assert_allclose(found["coefficients"][0], expected[0])
+        np.testing.assert_allclose(found["intercept"][0], expected[1])

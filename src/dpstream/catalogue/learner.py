@@ -66,4 +66,25 @@ LEARNERS = (
         horizon="known or none",
         memory="one window of records",
     ),
+    Entry(
+        name="FollowTheLeader",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.online.follow_the_leader:FollowTheLeader",
+        source="002 section III (WDP-COCOP, WDP-COCOL); 004 section 3",
+        summary="online scores (logistic, softmax, robust) from one continual sum of gradients "
+        "at released models; take it for classification",
+        guarantee="every unit, for the stream's whole life; with an expiring sum, for W ticks",
+        horizon="known or none",
+        memory="the strategy's, times d^2 / 2 (times d with diagonal curvature)",
+    ),
+    Entry(
+        name="POCP",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.online.pocp:POCP",
+        source="004 section 3, appendices B (PIGD), C (PGIGA) and F; section 5 (POL)",
+        summary="a secret iterate, or its running average, published through shrinking noise",
+        guarantee=_FOREVER,
+        horizon="known or none",
+        memory="2 vectors",
+    ),
 )

@@ -39,15 +39,15 @@ def described_scores(domain: Domain, points: FloatArray) -> dict[str, Any]:
     """
     first = 1 if domain.intercept else 0
     constants = points[:, 0] if first else np.zeros(len(points))
-    user = [
-        domain.to_user(row[first:], float(constant), target=index)
-        for index, (row, constant) in enumerate(zip(points, constants, strict=True))
-    ]
+    # The user's map, row by row, without its matrix: releases may come at every record.
+    x, y = domain.feature_map, domain.target_map
+    coefficients = points[:, first:] * x.scale / y.scale[:, None]
+    offsets = constants / y.scale + y.centre - coefficients @ x.centre
     return {
         "coefficients": points[:, first:].tolist(),
         "intercept": constants.tolist(),
         "user": {
-            "coefficients": [coefficients.tolist() for coefficients, _ in user],
-            "intercept": [intercept for _, intercept in user],
+            "coefficients": coefficients.tolist(),
+            "intercept": offsets.tolist(),
         },
     }

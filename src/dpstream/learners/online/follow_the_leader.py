@@ -332,8 +332,17 @@ class FollowTheLeader:
     def release(self, state: LeaderState, tick: Tick, noise: Noise) -> Outcome:
         """Measure the stack of a closed tick and find the leader; noise is drawn here alone."""
         measurements, measured = self.sum.release(state.sum, noise)
-        state.point = self._leader(state, tick, measured)
-        return Outcome(measurements=measurements, model=self._model(state, tick, measured))
+        variance = self.unit_variance(tick.number)
+        records = self._records(state, tick, measured)
+        state.point = self.problem.solution(
+            measured,
+            centre=state.total / max(state.weight, 1.0),
+            start=state.start,
+            records=records,
+            variance=variance,
+        )
+        model = self._model(state, tick, measured, records=records, variance=variance)
+        return Outcome(measurements=measurements, model=model)
 
     def snapshot(self, state: LeaderState) -> Arrays:
         """The whole state, secret and public, as arrays."""
@@ -383,19 +392,17 @@ class FollowTheLeader:
             return max(self.stack.record_count(measured), 1.0)
         return max(state.weight, 1.0)
 
-    def _leader(self, state: LeaderState, tick: Tick, measured: FloatArray) -> FloatArray:
-        return self.problem.solution(
-            measured,
-            centre=state.total / max(state.weight, 1.0),
-            start=state.start,
-            records=self._records(state, tick, measured),
-            variance=self.unit_variance(tick.number),
-        )
-
-    def _model(self, state: LeaderState, tick: Tick, measured: FloatArray) -> Mapping[str, Any]:
+    def _model(
+        self,
+        state: LeaderState,
+        tick: Tick,
+        measured: FloatArray,
+        *,
+        records: float,
+        variance: float,
+    ) -> Mapping[str, Any]:
         """The released parameters, their running average, and the progressive loss."""
         released = self.stack.published(state.point)
-        records = self._records(state, tick, measured)
         model: dict[str, Any] = {
             "kind": "scores",
             "tick": tick.number,
@@ -408,7 +415,7 @@ class FollowTheLeader:
             "average": described_scores(self.domain, state.total / max(state.weight, 1.0)),
         }
         if self.stack.loss_weight > 0:
-            deviation = math.sqrt(self.unit_variance(tick.number)) / self.stack.loss_weight
+            deviation = math.sqrt(variance) / self.stack.loss_weight
             model["progressive_loss"] = {
                 "mean": self.stack.loss_sum(measured) / records,
                 "noise_standard_error": deviation * self.loss_bound / records,
