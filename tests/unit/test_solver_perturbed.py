@@ -234,9 +234,10 @@ def test_solver_output_needs_curvature_and_a_projection() -> None:
         OutputPerturbation().plan(problem_of(convex_set=FLOW), BUDGET)
     with pytest.raises(ConfigurationError, match="must be one of"):
         OutputPerturbation(noise="laplace")  # pyright: ignore[reportArgumentType]
-    for name in ("batch_size", "epochs"):
-        with pytest.raises(ConfigurationError, match=name):
-            PermutedSGD(**{name: 0})
+    with pytest.raises(ConfigurationError, match="batch_size"):
+        PermutedSGD(batch_size=0)
+    with pytest.raises(ConfigurationError, match="epochs"):
+        PermutedSGD(epochs=0)
 
 
 def test_solver_pol_refuses_unbounded_slopes() -> None:
