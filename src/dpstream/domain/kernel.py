@@ -18,22 +18,23 @@ _HUGE = 2.0**1000
 _EXACT_SUM: dict[str, Any] = {"fastmath": {"reassoc", "nsz"}}
 
 
-def _compiled(flags: Mapping[str, Any] | None = None) -> Callable[[Function], Function]:
+def compiled(flags: Mapping[str, Any] | None = None) -> Callable[[Function], Function]:
+    """Compile a loop at its first call; keeps the machine code where there is a folder for it."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **(flags or {})}
 
     def compile_(function: Function) -> Function:
         try:
-            compiled = numba.njit(function, cache=True, **options)
+            loop = numba.njit(function, cache=True, **options)
         except RuntimeError:  # there is no folder to keep compiled code in
-            compiled = numba.njit(function, **options)
-        return cast("Function", compiled)
+            loop = numba.njit(function, **options)
+        return cast("Function", loop)
 
     return compile_
 
 
 # Reassociation is safe here and only here: of integer-valued coordinates, a sum of squares of at
 # most 2**53 is exact in every order, and a larger one exceeds 2**40 in every order.
-@_compiled(_EXACT_SUM)
+@compiled(_EXACT_SUM)
 def _integer_norm_squared(rows: FloatArray, i: int, start: int, stop: int) -> float:
     total = 0.0
     for j in range(start, stop):
@@ -41,14 +42,14 @@ def _integer_norm_squared(rows: FloatArray, i: int, start: int, stop: int) -> fl
     return total
 
 
-@_compiled()
+@compiled()
 def _clipped(value: float, lower: float, upper: float) -> float:
     # Comparisons are written so that NaN passes through.
     raised = lower if value < lower else value
     return upper if raised > upper else raised
 
 
-@_compiled()
+@compiled()
 def _norm_squared(rows: FloatArray, i: int, start: int, stop: int) -> float:
     # Four partial sums in a fixed order: the same on every machine, and quicker than one.
     first = second = third = fourth = 0.0
@@ -64,7 +65,7 @@ def _norm_squared(rows: FloatArray, i: int, start: int, stop: int) -> float:
 
 
 # Rare, and apart because its loops slow the caller when they stand in it.
-@_compiled()
+@compiled()
 def _rescale(
     records: FloatArray,
     lower: FloatArray,
@@ -86,7 +87,7 @@ def _rescale(
     return _RADIUS / np.sqrt(_norm_squared(rows, i, 1 + start, 1 + stop))
 
 
-@_compiled({"inline": "always"})
+@compiled({"inline": "always"})
 def _project(
     records: FloatArray,
     lower: FloatArray,
@@ -116,7 +117,7 @@ def _project(
         rows[i, largest] -= np.sign(rows[i, largest])
 
 
-@_compiled()
+@compiled()
 def quantise_rows(
     records: FloatArray,
     lower: FloatArray,

@@ -11,6 +11,9 @@ alone: one per buffer and tick, one per node. The error bound is ``node_error``;
 """
 
 import math
+from collections.abc import Iterable
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 
@@ -34,12 +37,10 @@ NODE_HEADROOM = 2.0
 If increments times ``code_bound`` fit 61 bits of the nodes' lattice, nothing here overflows.
 """
 
-Limbs = tuple[IntArray, IntArray]
-"""``high * 2**LOW_BITS + low`` with ``0 <= low < 2**LOW_BITS``, in steps of some lattice."""
+Limbs = IntArray
+"""Rows ``high`` and ``low``: ``high * 2**LOW_BITS + low`` steps, ``0 <= low < 2**LOW_BITS``."""
 
 _NODE_LIMIT = 1 << (61 + NODE_GUARD_BITS - LOW_BITS)
-
-_LOW_MASK = (1 << LOW_BITS) - 1
 
 _OVERFLOW = (
     "a buffer of the continual sum exceeds its integers: the increments' public bound is too "
@@ -62,34 +63,11 @@ def recurrence_node_error(buffers: int, node_exponent: int) -> float:
     return math.ldexp(share, node_exponent)
 
 
-class _Scaling:
-    """``floor(factor * value / 2**shift)`` of two-limb values, plus one half if to nearest.
-
-    Since ``floor(floor(a) / 2**n) = floor(a / 2**n)`` for integers, limbs may be shifted one
-    after the other without changing the result.
-    """
-
-    def __init__(self, factor: float, *, shift: int = 0, nearest: bool) -> None:
-        self._factor, own = mantissa(factor)
-        self._shift = own + shift
-        self._half = 1 << (self._shift - 1) if nearest else 0
-        self._mask = (1 << self._shift) - 1
-
-    def __call__(self, high: IntArray, low: IntArray) -> Limbs:
-        upper = high * self._factor
-        lower = low * self._factor
-        lower += self._half
-        lower >>= min(self._shift, LOW_BITS)
-        if self._shift > LOW_BITS:
-            upper += lower
-            lower = upper & self._mask
-            lower >>= self._shift - LOW_BITS
-        else:
-            rest = upper & self._mask
-            rest <<= LOW_BITS - self._shift
-            lower += rest
-        upper >>= self._shift
-        return upper, lower
+def _scaling(factor: float, *, shift: int = 0, nearest: bool) -> tuple[int, int, int]:
+    """``floor(factor * value / 2**shift)``, plus one half if to nearest, for the kernel."""
+    integer, own = mantissa(factor)
+    shift += own
+    return integer, shift, 1 << (shift - 1) if nearest else 0
 
 
 class BufferBank:
@@ -113,18 +91,18 @@ class BufferBank:
             )
         below = node_exponent - NODE_GUARD_BITS - exponent
         self._lift = max(increment_exponent - exponent, 0)
-        self._coarsen = (
-            _Scaling(1.0, shift=exponent - increment_exponent, nearest=True)
-            if increment_exponent < exponent
-            else None
+        coarser = max(exponent - increment_exponent, 0)
+        self._coarsen = np.array(
+            _scaling(1.0, shift=coarser, nearest=True) if coarser else (1, 0, 0), np.int64
         )
-        self._forget = [_Scaling(rate, nearest=True) for rate in response.rates]
-        self._weigh = [_Scaling(scale, shift=below, nearest=False) for scale in response.scales]
-        self._truncate = _Scaling(1.0, shift=below, nearest=False)
+        self._forget = _columns(_scaling(rate, nearest=True) for rate in response.rates)
+        self._weigh = _columns(
+            _scaling(scale, shift=below, nearest=False) for scale in response.scales
+        )
+        self._truncate = np.array(_scaling(1.0, shift=below, nearest=False), np.int64)
         # The terms of a node lose 0 to 1 guard steps each: add half of that back.
         self._bias = (1 << (NODE_GUARD_BITS - 1)) + (buffers + 1) // 2
-        self._high = np.zeros((buffers, dimension), np.int64)
-        self._low = np.zeros((buffers, dimension), np.int64)
+        self._buffers = np.zeros((2, buffers, dimension), np.int64)
 
     def step(self, increment: ExactVector) -> IntArray:
         """Take one increment and return its tick's node, in steps of the nodes' lattice.
@@ -142,69 +120,59 @@ class BufferBank:
 
         Exact unless the increments' lattice is finer than the buffers'; then rounded.
         """
-        upper = LIMB_BITS + self._lift
-        if _exceeds(increment.high, (HIGH_LIMIT << LOW_BITS >> upper) - 1):
+        limbs = np.empty((2, increment.dimension), np.int64)
+        limit = max((HIGH_LIMIT << LOW_BITS >> (LIMB_BITS + self._lift)) - 1, 0)
+        limit = min(limit, (1 << 63) - 1)
+        fits = _kernel().lift(
+            increment.high, increment.low, self._lift, self._coarsen, limbs, limit
+        )
+        if not fits:
             raise OverflowError(_OVERFLOW)
-        high, low = _split(increment.high, upper)
-        high_part, low_part = _split(increment.low, self._lift)
-        limbs = _carried(high + high_part, low + low_part)
-        return limbs if self._coarsen is None else _carried(*self._coarsen(*limbs))
+        return limbs
 
     def node(self, limbs: Limbs) -> IntArray:
         """The node of the tick whose lifted increment is ``limbs``; the buffers stay."""
-        high, low = self._truncate(*limbs)
-        for buffer, scaling in enumerate(self._weigh):
-            high_part, low_part = scaling(self._high[buffer], self._low[buffer])
-            high += high_part
-            low += low_part
-        if _exceeds(high, _NODE_LIMIT):
+        node = np.empty(limbs.shape[1], np.int64)
+        fits = _kernel().mix(
+            limbs,
+            self._buffers,
+            self._truncate,
+            self._weigh,
+            self._bias,
+            NODE_GUARD_BITS,
+            _NODE_LIMIT,
+            node,
+        )
+        if not fits:
             raise OverflowError(_OVERFLOW)
-        low += self._bias
-        low >>= NODE_GUARD_BITS
-        high <<= LOW_BITS - NODE_GUARD_BITS
-        high += low
-        return high
+        return node
 
     def advance(self, limbs: Limbs) -> None:
         """Let every buffer forget its share and take the lifted increment."""
-        for buffer, scaling in enumerate(self._forget):
-            high, low = self._high[buffer], self._low[buffer]
-            high_part, low_part = scaling(high, low)
-            high -= high_part
-            low -= low_part
-        high, low = limbs
-        self._high += high
-        self._low += low
-        self._high += self._low >> LOW_BITS
-        self._low &= _LOW_MASK
-        if _exceeds(self._high, HIGH_LIMIT):
+        if not _kernel().forget(limbs, self._buffers, self._forget, HIGH_LIMIT):
             raise OverflowError(_OVERFLOW)
 
     def snapshot(self, label: str) -> dict[str, FloatArray | IntArray]:
         """The buffers as arrays, under names that start with ``label``."""
-        return {f"{label}_high": self._high.copy(), f"{label}_low": self._low.copy()}
+        high, low = self._buffers
+        return {f"{label}_high": high.copy(), f"{label}_low": low.copy()}
 
     def restore(self, label: str, arrays: dict[str, FloatArray | IntArray]) -> None:
         """Take up the buffers of a snapshot."""
-        self._high = arrays[f"{label}_high"].astype(np.int64)
-        self._low = arrays[f"{label}_low"].astype(np.int64)
+        self._buffers[0] = arrays[f"{label}_high"]
+        self._buffers[1] = arrays[f"{label}_low"]
 
 
-def _exceeds(value: IntArray, limit: int) -> bool:
-    return bool(value.max(initial=0) >= limit or value.min(initial=0) <= -limit)
+def _columns(scalings: Iterable[tuple[int, int, int]]) -> IntArray:
+    return np.array(list(scalings), np.int64).T.copy()
 
 
-def _split(value: IntArray, shift: int) -> Limbs:
-    """``value 2**shift``, exactly."""
-    if shift >= LOW_BITS:
-        return value << (shift - LOW_BITS), np.zeros_like(value)
-    rest = LOW_BITS - shift
-    return value >> rest, (value & ((1 << rest) - 1)) << shift
+@cache
+def _kernel() -> ModuleType:
+    # numba costs more to import than the rest of the package.
+    from dpstream.mechanisms.continual import buffer_kernel
 
-
-def _carried(high: IntArray, low: IntArray) -> Limbs:
-    """The same value with its lower limb in range."""
-    return high + (low >> LOW_BITS), low & _LOW_MASK
+    return buffer_kernel
 
 
 class RefreshedBank:
