@@ -128,6 +128,10 @@ class SmoothGeneralisedLinearLoss(GeneralisedLinearLoss):
         return self._bend(bound, convex_set) * bound.score_change(convex_set) ** 2
 
 
+_MOST_NEWTON_STEPS = 400
+"""Never reached: steps or brackets halve."""
+
+
 def proximal_newton(
     loss: SmoothGeneralisedLinearLoss,
     scores: FloatArray,
@@ -137,21 +141,26 @@ def proximal_newton(
     """The root v of ``v + c l'(v, y) = u`` for losses without a closed form.
 
     The left side increases with slope at least 1, so the root lies between u and
-    ``u - c l'(u, y)``; Newton's steps are cut to that shrinking bracket by bisection.
+    ``u - c l'(u, y)``. A Newton step that leaves this shrinking bracket, or is not half of the
+    one before the last, is replaced by bisection: within the bracket alone Newton's steps can go
+    back and forth for ever.
     """
     scores, targets, steps = np.broadcast_arrays(scores, targets, steps)
     end = scores - steps * loss.derivative(scores, targets)
     lower, upper = np.minimum(scores, end), np.maximum(scores, end)
     value = (lower + upper) / 2
-    for _ in range(100):
+    before = last = upper - lower
+    for _ in range(_MOST_NEWTON_STEPS):
         residual = value + steps * loss.derivative(value, targets) - scores
         lower = np.where(residual <= 0, value, lower)
         upper = np.where(residual >= 0, value, upper)
         newton = value - residual / (1 + steps * loss.second_derivative(value, targets))
+        slow = 2 * np.abs(newton - value) > before
         outside = (newton <= lower) | (newton >= upper)
-        following = np.where(outside, (lower + upper) / 2, newton)
+        following = np.where(slow | outside, (lower + upper) / 2, newton)
         following = np.where(residual == 0, value, following)
         if np.all(np.abs(following - value) <= 4e-16 * (np.abs(value) + 1e-300)):
             break
+        before, last = last, np.abs(following - value)
         value = following
     return value

@@ -17,7 +17,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LOGISTIC, SQUARED, HUBER, HINGE = 0, 1, 2, 3
 """Losses that the loops know."""
 
-_NEWTON_STEPS = 60
+_NEWTON_STEPS = 400
+"""Never reached: a step is at most half of the one before the last, or halves the bracket."""
+
 _ACCURACY = 2.0**-50
 
 
@@ -51,7 +53,12 @@ def slope_at(loss: int, score: float, target: float, threshold: float) -> float:
 def implicit_slope(
     loss: int, score: float, target: float, step: float, threshold: float, clip: float
 ) -> float:
-    """The slope at v with ``v + c clipped(l'(v)) = u``; by bisection-safeguarded Newton steps."""
+    """The slope at v with ``v + c clipped(l'(v)) = u``; by Newton steps or bisection.
+
+    A Newton step that is not half of the one before the last is replaced by a bisection: inside
+    their bracket alone Newton steps can go back and forth for ever, and the slope of an unfinished
+    search is no proximal map's, so that the iterate would not contract.
+    """
     if loss == HINGE:
         size = min(abs(target), clip)
         lack = 1.0 - target * score
@@ -68,6 +75,7 @@ def implicit_slope(
     lower, upper = min(score, end), max(score, end)
     value = 0.5 * (lower + upper)
     slope = start
+    before = last = upper - lower
     for _ in range(_NEWTON_STEPS):
         raw = slope_at(loss, value, target, threshold)
         slope = min(max(raw, -clip), clip)
@@ -80,10 +88,12 @@ def implicit_slope(
             lower = value
         bend = abs(raw) * (abs(target) - abs(raw)) if abs(raw) < clip else 0.0
         following = value - residual / (1.0 + step * bend)
-        if following <= lower or following >= upper:
+        slow = 2.0 * abs(following - value) > before
+        if slow or following <= lower or following >= upper:
             following = 0.5 * (lower + upper)
         if following == value:
             break
+        before, last = last, abs(following - value)
         value = following
     return slope
 
