@@ -1,4 +1,4 @@
-"""The worst neighbours of block learners, found by search: shifts against the noise of every fit."""
+"""The worst neighbours of block learners, found by search: shifts against every fit's noise."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.huber import HuberLoss
 from dpstream.mechanisms.mechanism import Noise
+from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent, PureEvent
 from dpstream.privacy.unit import Neighbours, Unit
@@ -89,9 +90,7 @@ def paid(
         )
         span = slice(start * RECORDS, (start + plan.size) * RECORDS)
         ends = [
-            minimise(
-                target, Batch(batch.rows[span].copy(), 3), tolerance=plan.tolerance
-            ).point
+            minimise(target, Batch(batch.rows[span].copy(), 3), tolerance=plan.tolerance).point
             for batch in (first, second)
         ]
         ratio = float(np.linalg.norm(ends[0] - ends[1])) / plan.noise.scale
@@ -104,7 +103,7 @@ def paid(
 def test_window_worst_neighbours_pay_the_claim_and_no_more(
     neighbours: Neighbours, noise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = np.random.default_rng(4)
+    draw = public_generator(4)
     for learner in learners(neighbours, noise):
         (event,) = learner.opening_events()
         claim = event.mu**2 if isinstance(event, GaussianEvent) else None

@@ -17,6 +17,7 @@ from dpstream.learners.window.fit import BlockSolver, FitPlan
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.huber import HuberLoss
 from dpstream.mechanisms.mechanism import Noise
+from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent
 from dpstream.privacy.unit import Neighbours, Unit
@@ -41,7 +42,7 @@ LEARNER = SlidingWindowRelease(
 
 def streams() -> tuple[Batch, Batch]:
     """Neighbours: the worst block's record is null in the second."""
-    draw = np.random.default_rng(9)
+    draw = public_generator(9)
     rows = draw.normal(size=(RECORDS * BLOCKS, 4))
     batch = DOMAIN.admit(rows, np.where(rows[:, 0] > 0, 1.0, -1.0))
     counts = np.zeros(BLOCKS)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dpstream.learners.window.bucket import (
     MultiResolution,
     Refit,
     Sliding,
+    Step,
     half_window,
 )
 from dpstream.privacy.curve import PrivacyCurve
@@ -109,7 +111,7 @@ def test_a_sliding_stack_is_exactly_the_window_and_remembers_nothing_older(windo
             parts = sorted((fit.start, fit.end) for fit, _ in stack)
             assert parts[0][0] == closed - window
             assert parts[-1][1] == closed
-            assert all(a[1] == b[0] for a, b in zip(parts, parts[1:], strict=False))
+            assert all(a[1] == b[0] for a, b in pairwise(parts))
             assert all(oldest >= closed - window for _, oldest in stack)
             levels = [fit.level for fit, _ in stack]
             assert levels == sorted(set(levels), reverse=True)
@@ -227,12 +229,12 @@ def test_a_rule_that_used_a_block_twice_would_be_found() -> None:
     """The ledger that closed intervals would give exceeds the claim: the test can fail."""
 
     class Closed(Cumulative):
-        def step(self, blocks: int):  # noqa: ANN202  # the rule's own type
+        def step(self, blocks: int) -> Step:
             step = super().step(blocks)
             fits = tuple(
                 Fit(start=max(0, fit.start - 1), end=fit.end, level=fit.level) for fit in step.fits
             )
-            return type(step)(keep=step.keep, fits=fits)
+            return Step(keep=step.keep, fits=fits)
 
     rule = Closed(base=4)
     assert max(slow_ledger(rule, 100, 2.0)) != pytest.approx(rule.worst(2.0, 100), abs=1e-3)

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from dpstream.losses.logistic import LogisticLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.mechanism import Noise
+from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent, PureEvent
 from dpstream.privacy.ledger import Ledger
@@ -51,8 +53,12 @@ COMMON: dict[str, Any] = {
 }
 
 
+def changed(**changes: Any) -> dict[str, Any]:
+    return COMMON | changes
+
+
 def learners(**changes: Any) -> list[BlockLearner]:
-    settings = COMMON | changes
+    settings: dict[str, Any] = COMMON | changes
     return [
         MultiResolutionRelease(levels=3, **settings),
         MultiResolutionRelease(**settings),
@@ -68,7 +74,7 @@ LEARNERS = learners()
 
 
 def records(count: int, seed: int = 3) -> Batch:
-    draw = np.random.default_rng(seed)
+    draw = public_generator(seed)
     return DOMAIN.admit(draw.normal(size=(count, 3)), draw.uniform(-1, 1, count))
 
 
@@ -87,7 +93,7 @@ def outcomes(
     state, noise, found = learner.init(), Noise.insecure(7), list[Outcome]()
     size = learner.block_records
     edges = sorted({0, len(batch), *cuts, *range(0, len(batch), size)})
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         learner.learn(state, batch.slice(start, end))
         if end in resume_at:
             arrays = learner.snapshot(state)
@@ -102,7 +108,9 @@ def outcomes(
 
 def flat(found: Sequence[Outcome]) -> list[tuple[tuple[int, ...], int, bytes]]:
     return [
-        (m.address, m.exponent, m.value.tobytes()) for outcome in found for m in outcome.measurements
+        (m.address, m.exponent, m.value.tobytes())
+        for outcome in found
+        for m in outcome.measurements
     ]
 
 
@@ -193,7 +201,7 @@ def test_more_records_than_a_block_holds_are_refused_whole() -> None:
 
 
 def test_the_horizon_ends_the_stream() -> None:
-    learner = ContinualRelease(base=2, **(COMMON | {"horizon": 3}))
+    learner = ContinualRelease(base=2, **changed(horizon=3))
     _, state = outcomes(learner, records(3 * RECORDS))
     with pytest.raises(HorizonReached, match="3 blocks"):
         learner.close(state, tick(4))
@@ -209,7 +217,7 @@ def test_the_horizon_ends_the_stream() -> None:
     ],
 )
 def test_losses_learn_with_little_noise(loss: Any, targets: int) -> None:
-    draw = np.random.default_rng(5)
+    draw = public_generator(5)
     rows = draw.normal(size=(2000, 12))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     truth = draw.normal(size=(targets, 12))
@@ -217,16 +225,14 @@ def test_losses_learn_with_little_noise(loss: Any, targets: int) -> None:
     names = [Numeric(f"x{j}") for j in range(12)]
     if targets > 1:
         labels = scores.argmax(axis=1)
-        domain = Domain(
-            names, LabelTarget("y", list(range(11))), intercept=False, norm_bound=1.0
-        )
+        domain = Domain(names, LabelTarget("y", list(range(11))), intercept=False, norm_bound=1.0)
         answers: FloatArray = labels
     else:
         domain = Domain.vectors(12, norm_bound=1.0, target_bound=1.0)
         answers = np.clip(scores[:, 0], -1, 1)
         if loss.name == "logistic":
             answers = np.sign(answers)
-    settings = COMMON | {
+    settings: dict[str, Any] = COMMON | {
         "domain": domain,
         "budget": Budget(epsilon=1000.0, delta=1e-6),
         "loss": loss,
@@ -245,7 +251,7 @@ def test_losses_learn_with_little_noise(loss: Any, targets: int) -> None:
 
 
 def test_a_session_publishes_resumes_and_charges_once() -> None:
-    rows = np.random.default_rng(2).normal(size=(9 * RECORDS, 4))
+    rows = public_generator(2).normal(size=(9 * RECORDS, 4))
     learner = SlidingWindowRelease(window_records=4 * RECORDS, refresh=2, **COMMON)
     stream = Stream(learner=learner, schedule=EveryRecords(records=RECORDS), insecure_seed=4)
     store = MemoryStore()
@@ -263,29 +269,29 @@ def test_bad_declarations_are_refused_before_anything_is_charged() -> None:
     with pytest.raises(ConfigurationError, match="whole number of blocks"):
         SlidingWindowRelease(window_records=25, **COMMON)
     with pytest.raises(ConfigurationError, match="ridge"):
-        ContinualRelease(base=2, **(COMMON | {"ridge": 0.0}))
+        ContinualRelease(base=2, **changed(ridge=0.0))
     with pytest.raises(ConfigurationError, match="declare its classes"):
-        ContinualRelease(base=2, **(COMMON | {"loss": SoftmaxLoss(classes=4)}))
+        ContinualRelease(base=2, **changed(loss=SoftmaxLoss(classes=4)))
     with pytest.raises(ConfigurationError, match="no Lipschitz gradient"):
-        ContinualRelease(base=2, **(COMMON | {"loss": HingeLoss()}))
+        ContinualRelease(base=2, **changed(loss=HingeLoss()))
     with pytest.raises(ConfigurationError, match="base is 0"):
         BasicRelease(base=0, **COMMON)
     with pytest.raises(ConfigurationError, match="the first model needs 7"):
-        SlidingWindowRelease(window_records=70, **(COMMON | {"horizon": 6}))
+        SlidingWindowRelease(window_records=70, **changed(horizon=6))
     with pytest.raises(ConfigurationError, match="tilt is 1"):
-        BasicRelease(base=2, **(COMMON | {"tilt": 1.0}))
+        BasicRelease(base=2, **changed(tilt=1.0))
     with pytest.raises(ConfigurationError, match="updates is"):
-        ContinualRelease(base=2, updates="never", **COMMON)  # pyright: ignore[reportArgumentType]  # wrong on purpose
+        ContinualRelease(base=2, **changed(updates="never"))
+    user = Unit(kind="user", cap=2, column="id", period="window")
     with pytest.raises(ConfigurationError, match="counts over a window"):
-        user = Unit(kind="user", cap=2, column="id", period="window")
-        BasicRelease(base=2, **(COMMON | {"unit": user}))
+        BasicRelease(base=2, **changed(unit=user))
     for learner in (MultiResolutionRelease, ContinualRelease, BasicRelease):
-        extra = {} if learner is MultiResolutionRelease else {"base": 2}
+        extra: dict[str, Any] = {} if learner is MultiResolutionRelease else {"base": 2}
         with pytest.raises(NotPrivate, match="grows without bound"):
             learner(sampling=True, **extra, **COMMON)
     with pytest.raises(NotPrivate, match="delta"):
-        BasicRelease(base=2, **(COMMON | {"budget": Budget(epsilon=1.0, delta=0.0)}))
-    pure = {"budget": Budget(epsilon=1.0, delta=0.0), "noise": "spherical_laplace"}
-    assert BasicRelease(base=2, **(COMMON | pure)).opening_events()
+        BasicRelease(base=2, **changed(budget=Budget(epsilon=1.0, delta=0.0)))
+    pure: dict[str, Any] = {"budget": Budget(epsilon=1.0, delta=0.0), "noise": "spherical_laplace"}
+    assert BasicRelease(base=2, **changed(**pure)).opening_events()
     with pytest.raises(NotPrivate, match="no bound"):
-        ContinualRelease(base=2, updates="refit", **(COMMON | pure))
+        ContinualRelease(base=2, updates="refit", **changed(**pure))
