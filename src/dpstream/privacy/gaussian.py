@@ -6,6 +6,7 @@ The pair N(0, 1), N(mu, 1) has the hockey-stick divergence
 """
 
 import math
+import sys
 
 import numpy as np
 from scipy import special
@@ -19,7 +20,7 @@ from scipy import special
 # exponent, at most 745, dominates); the bound returned is raised by ten times that.
 RELATIVE_ERROR = 4e-12
 
-_SMALLEST = math.ulp(0.0)
+_SMALLEST = sys.float_info.min
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(64)  # on [-1, 1]
 _NEGLIGIBLE_EXPONENT = 46.0
 
@@ -27,8 +28,8 @@ _NEGLIGIBLE_EXPONENT = 46.0
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """An upper bound on ``delta_mu(epsilon)``, within ``RELATIVE_ERROR`` of it.
 
-    Never 0 for positive ``mu``: where the true value underflows, the smallest positive float
-    is returned, since Gaussian noise is never purely private.
+    Never 0 for positive ``mu``, since Gaussian noise is never purely private: below the smallest
+    normal float, where digits are lost, that float is returned.
 
     Args:
         mu: shift over standard deviation, at least 0.
