@@ -79,6 +79,7 @@ def _stream(
                 "epsilon": stream.budget.epsilon,
                 "delta": stream.budget.delta,
                 "ledger_head": session.ledger.head,
+                "log_head": None if row is None else row.digest.hex(),
                 "insecure_seed": stream.insecure_seed is not None,
                 "model": None if last is None else last.value,
             }
@@ -110,7 +111,7 @@ def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
         f"last tick {summary['tick']:,}",
         f"privacy: epsilon {summary['epsilon_spent']:.4g} of {summary['epsilon']:.4g} "
         f"at delta {summary['delta']:.3g}, for the whole life of the stream",
-        f"ledger head: {summary['ledger_head']}",
+        f"head of the log, for dpstream verify --head: {summary['log_head'] or 'none yet'}",
     ]
     if summary["model"] is None:
         lines.append("no release yet: the first tick is still open; continue with --resume")
