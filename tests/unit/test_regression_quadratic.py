@@ -192,3 +192,27 @@ def test_stein_shrinkage_lowers_the_error_whatever_the_matrix() -> None:
             raw += float(np.sum((seen - truth) ** 2))
             shrunk += float(np.sum((shrink_to_isotropic(seen, variance)[0] - truth) ** 2))
         assert shrunk < raw
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_the_stated_noise_is_that_of_the_normal_equations(even: bool) -> None:
+    """With one variance off the diagonal there is a short cut; the figure is the same."""
+    generator = public_generator(8)
+    size = 7
+    z = generator.normal(size=(60, size))
+    variance = np.full((size, size), 3.0)
+    if not even:
+        variance += generator.uniform(0.0, 1.0, (size, size))
+        variance = (variance + variance.T) / 2
+    np.fill_diagonal(variance, generator.uniform(4.0, 6.0, size))
+    problem = NoisyQuadratic(
+        gram=z.T @ z,
+        cross=(z.T @ generator.normal(size=60))[:, None],
+        gram_variance=variance,
+        cross_variance=generator.uniform(1.0, 2.0, (size, 1)),
+        penalty=1.0,
+    )
+    solution = solve_quadratic(problem)
+    covariance = problem.equation_covariance(solution.parameters[:, 0], 0)
+    expected = np.trace(np.linalg.solve(solution.curvature, covariance))
+    assert solution.noise_excess[0] == pytest.approx(expected, rel=1e-9)

@@ -27,9 +27,8 @@ from dpstream.errors import ConfigurationError
 from dpstream.solvers.constrained_quadratic import Constraint, minimise_quadratic
 
 _ROUNDS = 3
-_SCALES = 96
-_SMALLEST = 1e-4
-"""Trial scales of the coefficients start this far below the plain solution's largest."""
+_TRIAL_SCALES = np.geomspace(1e-4, 4.0, 96)
+"""Trial scales of the coefficients, relative to the plain solution's largest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,8 +205,10 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
     curvature = (basis * curved) @ basis.T
     # Without noise and penalty a direction nobody has is left at 0: the solution of least norm.
     present = curved > 1e-14 * curved.max(initial=0.0)
-    curved, basis = curved[present], basis[:, present]
-    rotation = basis.T @ profile
+    if not present.all():
+        curved, basis = curved[present], basis[:, present]
+    rotation = basis.T @ profile if problem.constant else basis.T
+    spread = _RotatedNoise(problem, rotation)
 
     empirical = shrink and problem.constraint is None
     columns: list[FloatArray] = []
@@ -220,12 +221,12 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
         minimum = _Minimum(slopes=np.zeros(profile.shape[0]), active=False)
         level = _level(problem, cross, count)
         parameters = _complete(minimum.slopes, level, mean)
-        noise = _rotated_noise(problem, rotation, parameters, target)
+        noise = spread.variance(parameters, target)
         for _ in range(_ROUNDS if empirical else 1):
             stiffness = _posterior_stiffness(curved, seen, noise) if empirical else curved
             minimum = _minimise(stiffness, seen, basis, problem)
             parameters = _complete(minimum.slopes, level, mean)
-            noise = _rotated_noise(problem, rotation, parameters, target)
+            noise = spread.variance(parameters, target)
         columns.append(parameters)
         found.append(minimum)
         factors.append(_mean_factor(curved, seen, basis, minimum))
@@ -267,12 +268,36 @@ def _complete(slopes: FloatArray, level: float | None, mean: FloatArray) -> Floa
     return np.concatenate(([level - mean @ slopes], slopes))
 
 
-def _rotated_noise(
-    problem: NoisyQuadratic, rotation: FloatArray, parameters: FloatArray, target: int
-) -> FloatArray:
-    """Noise variance of each rotated normal equation at the given parameters."""
-    covariance = problem.equation_covariance(parameters, target)
-    return np.sum((rotation @ covariance) * rotation, axis=1)
+class _RotatedNoise:
+    """Noise variance of each rotated normal equation, at any parameters.
+
+    In ``sum_ik r_i r_k C_ik`` the covariance C is ``diag(v_i + sum_j V_ij b_j^2)`` and ``V_ij b_i
+    b_j`` off the diagonal. Where V is one number V0 off its diagonal, the second part is ``V0
+    (r . b)^2 - V0 sum r_i^2 b_i^2``: no matrix product is needed.
+    """
+
+    def __init__(self, problem: NoisyQuadratic, rotation: FloatArray) -> None:
+        self._problem = problem
+        self._rotation = rotation
+        variance = problem.gram_variance
+        self._size = variance.shape[0]
+        self._common = float(variance[0, -1]) if self._size > 1 else 0.0
+        apart = np.count_nonzero(variance != self._common)
+        on_diagonal = np.count_nonzero(np.diagonal(variance) != self._common)
+        self._uniform = math.isfinite(self._common) and apart == on_diagonal
+        self._squares = rotation * rotation if self._uniform else rotation
+
+    def variance(self, parameters: FloatArray, target: int) -> FloatArray:
+        """The variances at the given parameters."""
+        problem, rotation = self._problem, self._rotation
+        if not self._uniform:
+            covariance = problem.equation_covariance(parameters, target)
+            return np.sum((rotation @ covariance) * rotation, axis=1)
+        square = parameters * parameters
+        own = problem.cross_variance[:, target] + problem.gram_variance @ square
+        mixed = rotation @ parameters
+        rest = self._squares @ (own - self._common * square)
+        return np.maximum(rest + self._common * mixed * mixed, 0.0)
 
 
 def _posterior_stiffness(
@@ -287,7 +312,7 @@ def _posterior_stiffness(
     if not np.any(noise > 0.0) or largest == 0.0:
         return curved
     spread = np.maximum(noise, np.finfo(np.float64).tiny)
-    scales = largest * np.geomspace(_SMALLEST, 4.0, _SCALES)
+    scales = largest * _TRIAL_SCALES
     marginal = np.multiply.outer(scales**2, curved**2) + spread
     cost = np.sum(np.log(marginal) + seen**2 / marginal, axis=1)
     best = int(np.argmin(cost))
