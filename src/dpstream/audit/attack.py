@@ -57,7 +57,9 @@ def separation_finding(
     """
     freedom = without.size + present.size - 2
     squares = np.sum((without - without.mean()) ** 2) + np.sum((present - present.mean()) ** 2)
-    apart = float(present.mean() - without.mean()) / math.sqrt(float(squares) / freedom)
+    gap, spread = float(present.mean() - without.mean()), math.sqrt(float(squares) / freedom)
+    # Numbers without any noise are told apart for certain.
+    apart = gap / spread if spread > 0.0 else math.copysign(math.inf, gap) if gap else 0.0
     wobble = float(norm.isf(false_alarm / 4)) * math.sqrt(1 / without.size + 1 / present.size)
     low, high = (math.sqrt(limit) for limit in _mean_square_limits(freedom, false_alarm / 2))
     lower = claim - wobble

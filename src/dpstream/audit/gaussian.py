@@ -15,6 +15,8 @@ from dpstream.privacy.curve import PrivacyCurve
 FALSE_ALARM = 1e-6
 """The probability that an audit fails an honest mechanism."""
 
+_LEAST_VARIANCE = 1e-12
+
 _PARTS = 5
 # Likelihood ratio, two whiteness attacks, everything seen, and what the caller adds.
 
@@ -177,6 +179,8 @@ def everything_seen(
     seen[np.abs(seen) < 3.0 * math.sqrt(1.0 / half + 1.0 / other)] = 0.0
     if not seen.any():
         return Finding("everything seen", 0.0, -math.inf, claimed_mu)
+    # What shows less noise than it claims tells more.
+    seen /= np.maximum(without[:half].var(axis=0), _LEAST_VARIANCE)
     found = separation_finding(
         "everything seen",
         without[half:] @ seen,

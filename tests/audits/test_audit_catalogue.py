@@ -1,0 +1,174 @@
+"""The audit of the catalogue: claims are met, from both sides, and power is not feigned.
+
+An honest mechanism fails its audit with probability at most 1e-6; seeds are fixed.
+"""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from dpstream.audit.evidence import REQUIRED_POWER
+from dpstream.audit.learner import TICKS, learner_evidence, shortened
+from dpstream.audit.picture import trade_off_picture
+from dpstream.audit.run import attack_of, audit_all, audit_entry, audit_learner, audited_entries
+from dpstream.catalogue.entry import Kind
+from dpstream.domain.domain import Domain
+from dpstream.errors import ConfigurationError
+from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
+from dpstream.learners.sums.running_sum import RunningSum
+from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.window_tree import WindowTree
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.unit import Neighbours, Unit
+
+QUICK = [
+    "measure_gaussian",
+    "measure_discrete_gaussian",
+    "MomentLayout",
+    "BinaryTree",
+    "BufferedToeplitz",
+    "WindowTree",
+]
+
+
+def running_sum(**changes: object) -> RunningSum:
+    options: dict[str, object] = {
+        "domain": Domain.vectors(2, norm_bound=1.0),
+        "budget": Budget(epsilon=1.0, delta=1e-6),
+        "unit": Unit(),
+        "neighbours": Neighbours.REPLACE,
+        "horizon": 4,
+        "count": True,
+        "tick_records": 16,
+    }
+    return RunningSum(**(options | changes))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_quick_entries_are_as_claimed(name: str) -> None:
+    result = audit_entry(name, seed=5)
+    assert result.passed, result.verdict
+    evidence = result.evidence
+    assert evidence is not None
+    assert evidence.caught <= REQUIRED_POWER
+    assert 0.0 < evidence.epsilon_lower <= evidence.claimed_epsilon
+    assert evidence.fit is not None
+    claimed = math.sqrt(evidence.claim.mu**2 + 2 * evidence.claim.rho)
+    assert evidence.fit.mu == pytest.approx(claimed, rel=0.05)
+    assert evidence.fit.lower < evidence.fit.mu < evidence.fit.upper
+
+
+@pytest.mark.slow
+def test_everything_in_the_catalogue_is_as_claimed() -> None:
+    report = audit_all(seed=6)
+    assert report.passed, [result.verdict for result in report.results if not result.passed]
+    assert [result.name for result in report.results] == [e.name for e in audited_entries()]
+    assert report.picture().startswith("<svg")
+
+
+def test_every_mechanism_and_strategy_has_an_attack() -> None:
+    kinds = (Kind.MECHANISM, Kind.STRATEGY)
+    without = [e.name for e in audited_entries() if e.kind in kinds and attack_of(e.name) is None]
+    assert without == []
+
+
+def test_results_are_plain_json_and_have_a_picture() -> None:
+    result = audit_entry("measure_gaussian", seed=5)
+    told = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert told["passed"] is True
+    assert told["power"]["scale_error_caught"] < 0.05
+    assert told["measured"]["mu_interval"][0] < told["claim"]["mu"]
+    assert all(finding["passed"] for finding in told["findings"])
+    assert trade_off_picture(result).startswith("<svg")
+
+
+def test_the_measured_curve_lies_above_the_claimed_one() -> None:
+    evidence = audit_entry("measure_gaussian", seed=5).evidence
+    assert evidence is not None
+    alarms, _, _, high = evidence.trade_off()
+    # The band is pointwise: 97.5 % each; a wrong claim would lie above it over a whole stretch.
+    assert (high >= evidence.claimed_trade_off(alarms)).mean() > 0.9
+
+
+def test_without_power_there_is_no_verdict() -> None:
+    result = audit_entry("BinaryTree", budget_seconds=0.0, seed=5)
+    assert not result.passed
+    assert result.verdict.startswith("no verdict: would have caught")
+
+
+def test_sets_and_strangers_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="never sees data"):
+        audit_entry("L2Ball")
+    with pytest.raises(ConfigurationError, match="has no 'nothing'"):
+        audit_entry("nothing")
+
+
+def test_a_configured_learner_is_as_claimed_at_its_own_budget() -> None:
+    result = audit_learner(running_sum(), seed=7)
+    assert result.passed, result.verdict
+    assert result.evidence is not None
+    assert result.evidence.reached > 0.99
+
+
+def test_long_horizons_are_attacked_short_and_say_so() -> None:
+    short, notes = shortened(running_sum(horizon=100_000))
+    assert short.horizon == TICKS
+    assert "100,000" in notes[0]
+    assert shortened(running_sum()) == (running_sum(), ())
+
+
+def test_expiring_learners_are_attacked_while_records_live() -> None:
+    learner = running_sum(
+        horizon=None, strategy=WindowTree(4), count=False, neighbours=Neighbours.ZERO_OUT
+    )
+    evidence = learner_evidence(learner, runs=200, noise=Noise.insecure(8), least_share=0.99)
+    assert [str(finding) for finding in evidence.findings if not finding.passed] == []
+    assert "attacked up to tick" in evidence.neighbours
+
+
+def test_pure_noise_is_left_to_its_mechanisms_audit() -> None:
+    learner = running_sum(noise=NoiseKind.SPHERICAL_LAPLACE, budget=Budget(epsilon=1.0, delta=0.0))
+    result = audit_learner(learner, seed=9)
+    assert not result.passed
+    assert "--mechanism" in result.verdict
+    assert result.to_json()["verdict"] == result.verdict
+    with pytest.raises(ConfigurationError, match="no picture"):
+        trade_off_picture(result)
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_learner_with_a_wrong_scale_is_caught(factor: float) -> None:
+    learner = running_sum()
+    object.__setattr__(learner.sum, "sigma", learner.sum.sigma * factor)
+    evidence = learner_evidence(learner, runs=300, noise=Noise.insecure(9), least_share=0.95)
+    assert any(not finding.passed for finding in evidence.findings)
+
+
+class Telling(PrivIncReg1):
+    """Publishes the exact sums of its encoder beside the model."""
+
+    def release(self, state, tick, noise):
+        secret = float(state.sum.encoder.snapshot()["sum_low"].sum())
+        outcome = super().release(state, tick, noise)
+        return replace(outcome, model={**outcome.model, "debug": secret})
+
+
+def test_a_learner_that_tells_its_secret_is_caught() -> None:
+    failed: dict[type[PrivIncReg1], list[str]] = {}
+    for kind in (PrivIncReg1, Telling):
+        learner = kind(
+            domain=Domain.vectors(1, norm_bound=1.0, target_bound=1.0),
+            budget=Budget(epsilon=1.0, delta=1e-6),
+            unit=Unit(),
+            neighbours=Neighbours.ZERO_OUT,
+            horizon=4,
+            strategy="binary_tree",
+            intervals=False,
+            tick_records=16,
+        )
+        evidence = learner_evidence(learner, runs=400, noise=Noise.insecure(10))
+        failed[kind] = [finding.name for finding in evidence.findings if not finding.passed]
+    assert failed == {PrivIncReg1: [], Telling: ["released models: epsilon proved"]}
