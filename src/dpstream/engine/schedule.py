@@ -6,8 +6,9 @@ it never sees a record.
 
 What is public here: by count, the number of records; by clock, the readings of the clock. If
 the readings come from a column of the records, that column is public by declaration: a
-neighbouring stream may change anything of a record but its time. With clock ticks a record can
-be added or removed without moving any other, so ``zero_out`` also hides arrival.
+neighbouring stream may change anything of a record but its time, and which ticks have closed tells
+when records came. With the time of day a record can be added or removed without moving any other,
+so ``zero_out`` also hides arrival, as long as the source is read at public times.
 
 The tick that is open when the stream ends is not published: it stays open, and a later run that
 continues the stream goes on filling it.
