@@ -151,7 +151,8 @@ class Telling(PrivIncReg1):
     """Publishes the exact sums of its encoder beside the model."""
 
     def release(self, state, tick, noise):
-        secret = float(state.sum.encoder.snapshot()["sum_low"].sum())
+        kept = state.sum.encoder.snapshot()
+        secret = float(kept["sum_high"].sum() + kept["sum_low"].sum())
         outcome = super().release(state, tick, noise)
         return replace(outcome, model={**outcome.model, "debug": secret})
 
