@@ -27,6 +27,17 @@ LEARNERS = (
         memory="the strategy's, times d^2 / 2",
     ),
     Entry(
+        name="PrivIncReg2",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.incremental.priv_inc_reg2:PrivIncReg2",
+        source="000 section 5",
+        summary="linear regression over a set on randomly projected features: for many features, "
+        "sparse records and a set of small width",
+        guarantee=_FOREVER,
+        horizon="known or none",
+        memory="the strategy's, times m^2 / 2",
+    ),
+    Entry(
         name="MultiResolutionRelease",
         kind=Kind.LEARNER,
         target=f"{_AT}.window.multi_resolution:MultiResolutionRelease",
@@ -65,6 +76,16 @@ LEARNERS = (
         guarantee=_FOREVER,
         horizon="known or none",
         memory="one window of records",
+    ),
+    Entry(
+        name="WindowedRegression",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.window.windowed_regression:WindowedRegression",
+        source="003 algorithm 5 for the squared loss; 000 section 4",
+        summary="linear regression over a sliding window, or with forgetting, on measured moments",
+        guarantee=_FOREVER,
+        horizon="none",
+        memory="the strategy's, times d^2 / 2",
     ),
     Entry(
         name="FollowTheLeader",
