@@ -1,5 +1,8 @@
 """What a neighbouring record must not move: other records' identity, and the text of errors."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +18,7 @@ def as_text(identifier: bytes) -> bytes:
     return identifier.ljust(16, b"\0")
 
 
-def frames(identifiers):
+def frames(identifiers: Sequence[int | None]) -> Iterator[Any]:
     """The same identifiers in every kind of frame that has gaps of its own."""
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
