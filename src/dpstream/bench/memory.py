@@ -51,7 +51,8 @@ class SyntheticSource:
     def chunks(self, offset: int) -> Iterator[RawChunk]:
         """The records from ``offset`` on; chunks begin at multiples of their length."""
         while offset < self._records:
-            data = self._chunk(offset // CHUNK)[offset % CHUNK :]
+            start = offset % CHUNK
+            data = self._chunk(offset // CHUNK)[start : start + self._records - offset]
             yield RawChunk(data=data, offset=offset, length=len(data), origin=self.name)
             offset += len(data)
 
