@@ -8,7 +8,14 @@ import pytest
 from dpstream.errors import SourceError
 from dpstream.mechanisms.public import public_generator
 from dpstream.reproduce.digit import CLASSES, FEATURES, edge_features, load_digits
-from dpstream.reproduce.windows import BLOCK, SLIDING, digit_track, drift_tracks
+from dpstream.reproduce.windows import (
+    BLOCK,
+    SLIDING,
+    digit_track,
+    drift_tracks,
+    printed_track,
+    windows,
+)
 
 
 def drawings(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -66,3 +73,18 @@ def test_a_sliding_window_forgets_and_a_cumulative_model_does_not() -> None:
 def test_a_folder_without_digits_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"mnist\.npz cannot be read"):
         load_digits(tmp_path, records=10)
+
+
+def test_printed_noise_is_run_beside_and_costs_more_than_it_claims(tmp_path: Path) -> None:
+    save(tmp_path, 8 * BLOCK)
+    digits = load_digits(tmp_path, records=8 * BLOCK)
+    found = printed_track(digits, epsilon=1.0, blocks=8, repeats=1)
+    assert "not private" in found["name"]
+    assert found["true_epsilon_at_least"] > 2.0 * found["claimed_epsilon"]
+
+
+def test_without_data_only_the_synthetic_stream_is_shown(tmp_path: Path) -> None:
+    found = windows(out=tmp_path / "page", repeats=1)
+    assert set(found) == {"name", "delta", "neighbours", "block_records", "drift", "page"}
+    page = (tmp_path / "page" / "windows.html").read_text(encoding="utf-8")
+    assert "Abrupt drift" in page

@@ -11,30 +11,29 @@ cumulative model on the newest block.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpstream.arrays import FloatArray, IntArray
+from dpstream.arrays import FloatArray
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import LabelTarget
-from dpstream.learners.learner import Tick
 from dpstream.learners.window.basic_release import BasicRelease
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.continual_release import ContinualRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.losses.squared import SquaredLoss
-from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.page import Block, Picture, Table, Text, render_page
+from dpstream.reproduce.block_track import Track, track
 from dpstream.reproduce.digit import CLASSES, FEATURES, Digits, load_digits
+from dpstream.reproduce.printed_window import MARK, PrintedRun, printed_sliding
 
 BLOCK = 1024
 WINDOW_BLOCKS = 7
@@ -48,48 +47,6 @@ DRIFT_BLOCKS = 40
 DRIFT_DIMENSION = 5
 
 Make = Callable[[Domain, Budget], BlockLearner]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Track:
-    """One learner's figures over blocks.
-
-    Attributes:
-        name: what was run.
-        blocks: after which blocks a model was there.
-        values: ``(repeats, blocks)``.
-    """
-
-    name: str
-    blocks: IntArray
-    values: FloatArray
-
-    @property
-    def median(self) -> FloatArray:
-        """Over repeats."""
-        return np.median(self.values, axis=0)
-
-    def to_json(self) -> dict[str, Any]:
-        """Median and quartiles after each block."""
-        lower, upper = np.quantile(self.values, [0.25, 0.75], axis=0)
-        return {
-            "name": self.name,
-            "blocks": self.blocks.tolist(),
-            "median": self.median.tolist(),
-            "lower_quartile": lower.tolist(),
-            "upper_quartile": upper.tolist(),
-        }
-
-    def line(self) -> Line:
-        """Median and quartiles as a curve."""
-        lower, upper = np.quantile(self.values, [0.25, 0.75], axis=0)
-        return Line(
-            x=self.blocks.astype(np.float64),
-            y=self.median,
-            lower=lower,
-            upper=upper,
-            marker=len(self.blocks) < 25,
-        )
 
 
 def _settings(domain: Domain, budget: Budget) -> dict[str, Any]:
@@ -155,47 +112,6 @@ CUMULATIVE: Mapping[str, Make] = {
         base=BASE_BLOCKS, ridge=0.1, **_digit_settings(domain, budget, None)
     ),
 }
-
-
-def track(
-    name: str,
-    make: Callable[[], BlockLearner],
-    *,
-    rows: Callable[[int], tuple[FloatArray, Any]],
-    score: Callable[[int, FloatArray], float],
-    blocks: int,
-    repeats: int,
-) -> Track:
-    """Run a learner several times, with new noise each.
-
-    Args:
-        name: of the track.
-        make: the learner.
-        rows: features and targets of a repeat's whole stream.
-        score: of a model's coefficients after a block.
-        blocks: how many to run.
-        repeats: how often.
-    """
-    learner = make()
-    size = learner.block_records
-    ready: list[int] = []
-    values: list[list[float]] = []
-    for repeat in range(repeats):
-        batch = learner.domain.admit(*rows(repeat))
-        # Reproduction on public data: the noise can be drawn again by anyone.
-        noise = Noise.insecure(repeat).child(name)
-        state = learner.init()
-        ready, found = [], list[float]()
-        for number in range(1, blocks + 1):
-            tick = Tick(number=number, records=number * size)
-            learner.learn(state, batch.slice((number - 1) * size, number * size))
-            learner.close(state, tick)
-            model = learner.release(state, tick, noise).model
-            if model["ready"]:
-                ready.append(number)
-                found.append(score(number, np.array(model["user"]["coefficients"])))
-        values.append(found)
-    return Track(name=name, blocks=np.array(ready, np.int64), values=np.array(values))
 
 
 def digit_domain() -> Domain:
@@ -269,41 +185,76 @@ def drift_tracks(*, repeats: int) -> list[Track]:
     ]
 
 
-def windows(data: Path, out: Path | None = None, *, repeats: int = 4) -> dict[str, Any]:
+def printed_track(digits: Digits, *, epsilon: float, blocks: int, repeats: int) -> dict[str, Any]:
+    """Accuracy with the noise as printed, which is not private, and what one fit costs at least."""
+    learner = SLIDING["chains, equal noise (paper)"](
+        digit_domain(), Budget(epsilon=epsilon, delta=DELTA)
+    )
+    values: list[list[float]] = []
+    runs: list[PrintedRun] = []
+    for repeat in range(repeats):
+        order = public_generator(repeat).permutation(len(digits.labels))[: blocks * BLOCK]
+        run = printed_sliding(
+            learner.solver,
+            learner.domain.admit(digits.features[order], digits.labels[order]),
+            window=WINDOW_BLOCKS,
+            penalty=1.0,
+            epsilon=epsilon,
+            seed=repeat,
+        )
+        tables = run.points.reshape(len(run.blocks), CLASSES, FEATURES)
+        guesses = np.einsum("nf,bkf->bnk", digits.test_features, tables, optimize=True).argmax(2)
+        values.append((guesses == digits.test_labels).mean(axis=1).tolist())
+        runs.append(run)
+    found = Track(
+        name=f"as printed ({MARK})",
+        blocks=np.array(runs[0].blocks, np.int64),
+        values=np.array(values),
+    )
+    return found.to_json() | {
+        "claimed_epsilon": epsilon,
+        "true_epsilon_at_least": max(run.epsilon_at_least for run in runs),
+    }
+
+
+def windows(
+    data: Path | None = None, out: Path | None = None, *, repeats: int = 4
+) -> dict[str, Any]:
     """Run all experiments; with ``out``, write ``windows.html`` there.
 
     Args:
-        data: the folder that holds ``mnist.npz``.
+        data: the folder that holds ``mnist.npz``; None for the synthetic stream alone.
         out: a folder for the page, made if it is missing; None for numbers alone.
         repeats: runs with new orders and noise per curve.
 
     Returns:
         JSON-ready: per curve its medians and quartiles.
     """
-    digits = load_digits(data, records=BLOCK * BLOCKS)
-    over_time = {
-        kind: [
-            digit_track(name, make, digits, epsilon=1.0, blocks=BLOCKS, repeats=repeats)
-            for name, make in makes.items()
-        ]
-        for kind, makes in (("sliding", SLIDING), ("cumulative", CUMULATIVE))
-    }
-    by_budget = [_by_budget(name, make, digits, repeats) for name, make in SLIDING.items()]
     drift = drift_tracks(repeats=repeats)
+    over_time: dict[str, list[Track]] = {}
+    by_budget: list[dict[str, Any]] = []
     result: dict[str, Any] = {
         "name": "windows",
         "delta": DELTA,
         "neighbours": Neighbours.ZERO_OUT.value,
         "block_records": BLOCK,
-        "sliding": [item.to_json() for item in over_time["sliding"]],
-        "cumulative": [item.to_json() for item in over_time["cumulative"]],
-        "by_epsilon": by_budget,
         "drift": [item.to_json() for item in drift],
     }
+    if data is not None:
+        digits = load_digits(data, records=BLOCK * BLOCKS)
+        for kind, makes in (("sliding", SLIDING), ("cumulative", CUMULATIVE)):
+            over_time[kind] = [
+                digit_track(name, make, digits, epsilon=1.0, blocks=BLOCKS, repeats=repeats)
+                for name, make in makes.items()
+            ]
+            result[kind] = [item.to_json() for item in over_time[kind]]
+        by_budget = [_by_budget(name, make, digits, repeats) for name, make in SLIDING.items()]
+        result["by_epsilon"] = by_budget
+        result["printed"] = printed_track(digits, epsilon=1.0, blocks=BLOCKS, repeats=repeats)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         page = out / "windows.html"
-        page.write_text(_page(over_time, by_budget, drift), encoding="utf-8")
+        page.write_text(_page(over_time, by_budget, drift, result.get("printed")), encoding="utf-8")
         result["page"] = str(page)
     return result
 
@@ -330,6 +281,7 @@ def _page(
     over_time: Mapping[str, Sequence[Track]],
     by_budget: Sequence[Mapping[str, Any]],
     drift: Sequence[Track],
+    printed: Mapping[str, Any] | None,
 ) -> str:
     sections: list[tuple[str, Sequence[Block]]] = []
     for kind, tracks in over_time.items():
@@ -344,20 +296,29 @@ def _page(
             Table(("rule", "first model", "last model"), rows),
         ]
         sections.append((f"Digits: {kind}", blocks))
-    curves = {
-        str(item["name"]): Line(
-            x=np.array(item["epsilon"]),
-            y=np.array(item["median"]),
-            lower=np.array(item["lower_quartile"]),
-            upper=np.array(item["upper_quartile"]),
-            marker=True,
+    if by_budget:
+        curves = {
+            str(item["name"]): Line(
+                x=np.array(item["epsilon"]),
+                y=np.array(item["median"]),
+                lower=np.array(item["lower_quartile"]),
+                upper=np.array(item["upper_quartile"]),
+                marker=True,
+            )
+            for item in by_budget
+        }
+        picture = line_figure(curves, x_label="epsilon", y_label="test accuracy", x_log=True)
+        sections.append(
+            ("Digits: first full window", [Picture(picture, "median and quartiles over runs")])
         )
-        for item in by_budget
-    }
-    picture = line_figure(curves, x_label="epsilon", y_label="test accuracy", x_log=True)
-    sections.append(
-        ("Digits: first full window", [Picture(picture, "median and quartiles over runs")])
-    )
+    if printed is not None:
+        text = (
+            f"With the noise as printed, which is {MARK}, the median accuracy after the last "
+            f"block is {printed['median'][-1]:.3f}; the claimed epsilon is "
+            f"{printed['claimed_epsilon']:g}, the true one at least "
+            f"{printed['true_epsilon_at_least']:.1f}."
+        )
+        sections.append(("Digits: the paper's own noise", [Text(text)]))
     picture = line_figure(
         {item.name: item.line() for item in drift},
         x_label=f"blocks of {DRIFT_BLOCK}",
