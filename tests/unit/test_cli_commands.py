@@ -224,6 +224,8 @@ MISTAKES = {
     "two horizons": (changed("horizon = 8", "horizon = 8\nrecords = 400"), "not both"),
     "records below a tick": (changed("horizon = 8", "records = 10"), "does not fill one tick"),
     "no schedule": (changed("every = 50\nhorizon = 8\n", ""), "every = N"),
+    "stream and batch": (GOOD + "[batch]\nrecords = 10\n", "for a stream, or [batch]"),
+    "labels and bounds": (changed("upper = 2", 'upper = 2\nlabels = ["a", "b"]'), "or labels"),
     "not TOML": ("[columns", "not valid TOML"),
     "empty": ("", "columns: is missing"),
     "no categories": (changed('["x", "y"]', "[]"), "categories"),
@@ -306,6 +308,60 @@ def test_missing_sources_and_read_only_folders_are_one_line(folder: Path) -> Non
     assert "cannot be made" in one_line(done, 1)
 
 
+BATCH = (
+    GOOD.partition("[schedule]")[0]
+    + """
+[batch]
+records = 500
+loss = "squared"
+constraint = "l1"
+"""
+)
+
+
+def test_plan_of_a_batch_problem_ranks_the_solvers(folder: Path) -> None:
+    (folder / "batch.toml").write_text(BATCH)
+    found = json.loads(call("plan", "batch.toml", "--json", folder=folder).stdout)
+    able = [item for item in found["candidates"] if item["refusal"] is None]
+    assert found["take"] == able[0]["solver"]
+    predicted = [item["predicted"] for item in able]
+    assert predicted == sorted(predicted)
+    assert {"lasso", "frank_wolfe", "mirror_descent"} <= {item["solver"] for item in able}
+    shown = call("plan", "batch.toml", folder=folder).stdout
+    assert shown.startswith(f"take {found['take']}")
+    line = one_line(call("run", "batch.toml", "--input", "rows.csv", folder=folder), 2)
+    assert "declares a batch problem" in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"squared"', '"softmax"', "three or more labels"),
+        ('"squared"', '"squard"', "batch.loss"),
+        ("records = 500", "records = 0", "batch.records"),
+        ('"l1"', '"l3"', "batch.constraint"),
+        ("[targets.t]\nlower = 0\nupper = 2\n", "", "predicts something"),
+    ],
+)
+def test_a_wrong_batch_problem_is_one_line(old: str, new: str, expected: str, folder: Path) -> None:
+    assert old in BATCH
+    (folder / "batch.toml").write_text(BATCH.replace(old, new, 1))
+    assert expected in one_line(call("plan", "batch.toml", folder=folder), 2)
+
+
+def test_where_a_clock_hides_arrivals_the_number_of_records_is_not_shown(folder: Path) -> None:
+    text = changed("every = 50\nhorizon = 8", 'interval = 10.0\nclock = "at"\nhorizon = 8')
+    (folder / "clock.toml").write_text(text)
+    lines = rows(60).splitlines()
+    timed = [f"{lines[0]},at", *(f"{line},{number}.0" for number, line in enumerate(lines[1:]))]
+    (folder / "timed.csv").write_text("\n".join(timed) + "\n")
+    done = call("run", "clock.toml", "--input", "timed.csv", "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["records"] is None
+    assert summary["new_releases"] == 5
+
+
 def test_mechanisms_lists_the_catalogue(folder: Path) -> None:
     entries = json.loads(call("mechanisms", "--json", folder=folder).stdout)["entries"]
     names = {entry["name"] for entry in entries}
@@ -315,7 +371,7 @@ def test_mechanisms_lists_the_catalogue(folder: Path) -> None:
 
 def test_configurations_can_be_checked_without_a_file() -> None:
     tables: dict[str, Any] = {"columns": {"a": {"boolean": True}}}
-    with pytest.raises(ConfigurationError, match=r"privacy: is missing; .*schedule: is missing"):
+    with pytest.raises(ConfigurationError, match="privacy: is missing; write"):
         parse_config(tables, name="tables")
 
 

@@ -57,7 +57,7 @@ SOLVERS = (
     _solver(
         "objective_perturbation",
         "ObjectivePerturbation",
-        "001 section 3; Redberg, Koskela, Wang 2023",
+        "001 section 4; Redberg, Koskela, Wang 2023",
         "a random linear term in the objective; generalised linear losses only",
         "every unit of the batch; the whole budget of one call",
     ),
@@ -78,7 +78,7 @@ SOLVERS = (
     _solver(
         "pol",
         "OnlineToOffline",
-        "004 section 6 (POL)",
+        "004 section 5, algorithm 6 (POL)",
         "an online pass, published as an average, a suffix average or its last iterate",
         "every unit of the batch; Gaussian, or pure with spherical Laplace noise",
     ),

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from dpstream.cli.config import Config, Section, nearest
+from dpstream.cli.config import Config, ScheduleSection, Section, nearest
 from dpstream.connectors.location import Format
 from dpstream.connectors.opening import open_source
 from dpstream.domain.column import Boolean, Categorical, Column, Numeric
 from dpstream.domain.domain import Domain
-from dpstream.domain.target import IntervalTarget
+from dpstream.domain.target import IntervalTarget, LabelTarget, Target
 from dpstream.engine.ports import Source
 from dpstream.engine.schedule import Schedule, schedule_from_json
 from dpstream.engine.stream import Stream
@@ -67,9 +67,12 @@ def assemble_domain(config: Config) -> Domain:
             columns.append(Boolean(name))
         else:
             columns.append(Numeric(name, declared.lower, declared.upper))
-    targets = [
-        IntervalTarget(name, target.lower, target.upper) for name, target in config.targets.items()
-    ]
+    targets: list[Target] = []
+    for name, target in config.targets.items():
+        if target.labels is not None:
+            targets.append(LabelTarget(name, target.labels))
+        elif target.lower is not None and target.upper is not None:
+            targets.append(IntervalTarget(name, target.lower, target.upper))
     return Domain(
         columns,
         targets,
@@ -81,21 +84,31 @@ def assemble_domain(config: Config) -> Domain:
 
 def assemble_schedule(config: Config) -> Schedule:
     """The public schedule that a configuration declares."""
-    options = config.schedule.model_dump(exclude={"horizon", "records"}, exclude_none=True)
+    options = _ticks(config).model_dump(exclude={"horizon", "records"}, exclude_none=True)
     return schedule_from_json(options)
+
+
+def _ticks(config: Config) -> ScheduleSection:
+    if config.schedule is None:
+        raise ConfigurationError(
+            "this configuration declares a batch problem; for a stream write [schedule] instead "
+            "of [batch]"
+        )
+    return config.schedule
 
 
 def assemble_horizon(config: Config, schedule: Schedule) -> int | None:
     """The last tick, from ``horizon`` or from ``records``; None for a stream without end."""
-    if config.schedule.horizon is not None:
-        return config.schedule.horizon
-    if config.schedule.records is None:
+    declared = _ticks(config)
+    if declared.horizon is not None:
+        return declared.horizon
+    if declared.records is None:
         return None
-    ticks = schedule.horizon_ticks(config.schedule.records)
+    ticks = schedule.horizon_ticks(declared.records)
     if not ticks:
         raise ConfigurationError(
-            f"schedule.records is {config.schedule.records}, which does not fill one tick of "
-            f"{config.schedule.every} records; raise records or lower every"
+            f"schedule.records is {declared.records}, which does not fill one tick of "
+            f"{declared.every} records; raise records or lower every"
         )
     return ticks
 
@@ -131,11 +144,13 @@ def assemble_source(config: Config, *, folder: Path, input_path: str | None) -> 
     return open_source(location if location == "-" else str(folder / location), format_=format_)
 
 
-def _budget(config: Config) -> Budget:
+def assemble_budget(config: Config) -> Budget:
+    """The budget that a configuration declares."""
     return Budget(epsilon=config.privacy.epsilon, delta=config.privacy.delta)
 
 
-def _unit(config: Config) -> Unit:
+def assemble_unit(config: Config) -> Unit:
+    """The unit that a configuration declares."""
     unit = config.unit
     return Unit(kind=unit.kind, cap=unit.cap, column=unit.column, period=unit.period)
 
@@ -146,7 +161,7 @@ def _neighbours(config: Config) -> Neighbours:
 
 def _tick_records(config: Config) -> int:
     # Ticks by count have a known size; a clock's ticks get a generous bound.
-    return config.schedule.every or LARGEST_TICK
+    return _ticks(config).every or LARGEST_TICK
 
 
 def _options(config: Config, model: type[S]) -> S:
@@ -168,8 +183,8 @@ def _priv_inc_reg1(config: Config) -> Learner[Any]:
     options = _options(config, PrivIncReg1Options)
     return PrivIncReg1(
         domain=assemble_domain(config),
-        budget=_budget(config),
-        unit=_unit(config),
+        budget=assemble_budget(config),
+        unit=assemble_unit(config),
         neighbours=_neighbours(config),
         horizon=assemble_horizon(config, assemble_schedule(config)),
         strategy=options.strategy,
@@ -188,8 +203,8 @@ def _running_sum(config: Config) -> Learner[Any]:
     horizon = assemble_horizon(config, assemble_schedule(config))
     return RunningSum(
         domain=assemble_domain(config),
-        budget=_budget(config),
-        unit=_unit(config),
+        budget=assemble_budget(config),
+        unit=assemble_unit(config),
         neighbours=_neighbours(config),
         horizon=horizon,
         strategy=sum_strategy(

@@ -55,14 +55,18 @@ class ColumnSection(Section):
 
 
 class TargetSection(Section):
-    """One number to predict, clipped to a public interval."""
+    """What is predicted: a number clipped to a public interval, or one of declared labels."""
 
-    lower: float
-    upper: float
+    lower: float | None = None
+    upper: float | None = None
+    labels: tuple[str | int, ...] | None = None
 
     @model_validator(mode="after")
-    def _ordered(self) -> "TargetSection":
-        if self.lower >= self.upper:
+    def _one_kind(self) -> "TargetSection":
+        bounded = self.lower is not None and self.upper is not None
+        if bounded == (self.labels is not None) or (self.lower is None) != (self.upper is None):
+            raise ValueError("give lower and upper for a number, or labels for classes")
+        if self.lower is not None and self.upper is not None and self.lower >= self.upper:
             raise ValueError(f"lower is {self.lower} and upper {self.upper}; lower must be below")
         return self
 
@@ -125,6 +129,25 @@ class ScheduleSection(Section):
         return self
 
 
+class BatchSection(Section):
+    """A batch problem instead of a stream: solved once, on a public number of records."""
+
+    records: Annotated[int, Field(ge=1)]
+    loss: Literal[
+        "squared",
+        "logistic",
+        "softmax",
+        "hinge",
+        "smoothed_hinge",
+        "huber",
+        "pseudo_huber",
+        "quantile",
+    ] = "squared"
+    constraint: Literal["l2", "l1", "box", "simplex"] = "l2"
+    radius: Annotated[float, Field(gt=0)] = 1.0
+    ridge: Annotated[float, Field(ge=0)] = 0.0
+
+
 class LearnerSection(Section):
     """Which learner, and its public parameters; those depend on its name."""
 
@@ -150,7 +173,8 @@ class Config(Section):
     columns: Annotated[dict[str, ColumnSection], Field(min_length=1)]
     targets: dict[str, TargetSection] = Field(default_factory=dict[str, TargetSection])
     privacy: PrivacySection
-    schedule: ScheduleSection
+    schedule: ScheduleSection | None = None
+    batch: BatchSection | None = None
     source: SourceSection = SourceSection()
     record: RecordSection = RecordSection()
     unit: UnitSection = UnitSection()
@@ -159,6 +183,11 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Config":
+        if (self.schedule is None) == (self.batch is None):
+            raise ValueError(
+                "write [schedule] with every = N (records per tick) or interval = SECONDS for a "
+                "stream, or [batch] with records = N for a problem that is solved once"
+            )
         both = sorted(set(self.columns) & set(self.targets))
         if both:
             raise ValueError(f"{both[0]!r} is declared as a column and as a target")
@@ -224,7 +253,6 @@ _REMEDIES = {
     "privacy.neighbours": 'write neighbours = "zero_out" or "replace"',
     "columns": "declare each feature with its public bounds, as [columns.NAME]",
     "targets": "declare the number to predict with its public bounds, as [targets.NAME]",
-    "schedule": "write [schedule] with every = N (records per tick) or interval = SECONDS",
 }
 
 
@@ -242,4 +270,8 @@ def _known_keys(location: tuple[str | int, ...]) -> list[str]:
             model = ColumnSection
         elif part == "targets":
             model = TargetSection
+        elif part == "schedule":
+            model = ScheduleSection
+        elif part == "batch":
+            model = BatchSection
     return list(model.model_fields)

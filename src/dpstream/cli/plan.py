@@ -7,6 +7,7 @@ from typing import Any
 from dpstream.cli.assemble import assemble_stream
 from dpstream.cli.config import Config, load_config
 from dpstream.cli.output import print_json, print_table, print_text
+from dpstream.cli.problem import rank_problem
 from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
@@ -27,6 +28,13 @@ _FORECASTS = 6
 def plan(config_path: Path, *, as_json: bool) -> None:
     """Show the plan of a configuration."""
     config = load_config(config_path)
+    if config.batch is not None:
+        ranking = rank_problem(config, config.batch).describe()
+        if as_json:
+            print_json(ranking)
+        else:
+            _show_ranking(ranking)
+        return
     found = make_plan(config, assemble_stream(config))
     if as_json:
         print_json(found)
@@ -159,6 +167,16 @@ def _show(found: Mapping[str, Any]) -> None:
                 for item in found["forecast"]
             ],
         )
+
+
+def _show_ranking(ranking: Mapping[str, Any]) -> None:
+    print_text(f"take {ranking['take']}: {ranking['reason']}")
+    rows: list[tuple[str, str, str]] = []
+    for item in ranking["candidates"]:
+        figures = (item["predicted"], item["bound"])
+        shown = ["-" if value is None else format_number(value) for value in figures]
+        rows.append((item["solver"], shown[0], item["refusal"] or shown[1]))
+    print_table(("solver", "predicted excess", "bound, or why it cannot"), rows)
 
 
 def _rows(strategies: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:

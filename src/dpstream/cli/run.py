@@ -72,7 +72,8 @@ def _stream(
             last = None if row is None else from_line(row.line)
             return {
                 "folder": str(folder.root),
-                "records": session.records,
+                # A clock's ticks hide how many records came; so does this summary.
+                "records": session.records if config.schedule and config.schedule.every else None,
                 "tick": 0 if last is None else last.tick,
                 "new_releases": new,
                 "epsilon_spent": session.ledger.spent().epsilon(stream.budget.delta),
@@ -107,7 +108,8 @@ def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
     if summary["insecure_seed"]:
         sys.stderr.write("dpstream: INSECURE SEED: no privacy statement holds for this run\n")
     lines = [
-        f"{summary['records']:,} records, {summary['new_releases']:,} new releases, "
+        ("" if summary["records"] is None else f"{summary['records']:,} records, ")
+        + f"{summary['new_releases']:,} new releases, "
         f"last tick {summary['tick']:,}",
         f"privacy: epsilon {summary['epsilon_spent']:.4g} of {summary['epsilon']:.4g} "
         f"at delta {summary['delta']:.3g}, for the whole life of the stream",

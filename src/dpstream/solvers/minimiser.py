@@ -212,7 +212,7 @@ class Objective:
                 if isinstance(problem.convex_set, L2Ball):
                     model = hessian @ point - gradient
                     return _ball_minimum(hessian, model, problem.convex_set.radius) - point
-                return -np.asarray(linalg.solve(hessian, gradient, assume_a="pos"), np.float64)
+                return self._solved(hessian, gradient)
             return self._conjugate(
                 lambda direction: self._features.T @ (weights * (self._features @ direction)),
                 gradient,
@@ -220,6 +220,14 @@ class Objective:
         if isinstance(loss, SoftmaxLoss):
             return self._conjugate(self._softmax_curvature(loss, point), gradient)
         return -gradient / self.target.smoothness
+
+    def _solved(self, hessian: FloatArray, gradient: FloatArray) -> FloatArray:
+        # Factors, not ``solve``: its warning would print a number computed from records.
+        try:
+            factor = linalg.cho_factor(hessian)
+        except linalg.LinAlgError:
+            return -gradient / self.target.smoothness
+        return -np.asarray(linalg.cho_solve(factor, gradient), np.float64)
 
     def _softmax_curvature(self, loss: SoftmaxLoss, point: FloatArray) -> _Curvature:
         scores = self._features @ point.reshape(loss.classes, -1).T
@@ -261,7 +269,9 @@ def _ball_minimum(hessian: FloatArray, linear: FloatArray, radius: float) -> Flo
     multiplier = 0.0
     if excess(0.0) > 0.0:
         most = float(np.linalg.norm(along)) / radius
-        multiplier = float(brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14))
+        # Rounding may leave no change of sign; the upper end is then the root.
+        inside = excess(most) < 0.0
+        multiplier = float(brentq(excess, 0.0, most, xtol=1e-300, rtol=1e-14)) if inside else most
     return np.asarray(vectors @ (along / (values + multiplier)), np.float64)
 
 
