@@ -30,6 +30,8 @@ from dpstream.learners.online.gradient_stack import (
     standard_bend,
 )
 from dpstream.learners.online.leader import LeaderProblem, Update
+from dpstream.losses.generalised_linear import SmoothGeneralisedLinearLoss
+from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.mechanisms.continual.choice import AUTO, prefix_strategy
 from dpstream.mechanisms.continual.decayed import DecayedToeplitz
 from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
@@ -183,11 +185,14 @@ class FollowTheLeader:
 
     def _choose_problem(self) -> LeaderProblem:
         bend = self.bend
-        if bend is None and self.stack.curvature != "none":
-            bend = standard_bend(self.loss)
+        if bend is None:
+            # Without measured curvature a guess of the bend is a help, not a need.
+            needed = self.stack.curvature != "none"
+            smooth = isinstance(self.loss, SoftmaxLoss | SmoothGeneralisedLinearLoss)
+            bend = standard_bend(self.loss) if needed or smooth else 0.0
         return LeaderProblem(
             stack=self.stack,
-            bend=bend or 0.0,
+            bend=bend,
             ridge=self.ridge,
             prior_scale=self.prior_scale,
             convex_set=self.convex_set,

@@ -298,12 +298,20 @@ class LeaderProblem:
 
         For a parameter of size ``prior_scale`` seen through curvature h and noise of variance v,
         the least mean squared error adds ``(v / h + 1) / prior_scale^2``. Without any curvature
-        it is dual averaging's ``sqrt(gradients' energy) / distance``.
+        it is the inverse of dual averaging's step eta.
         """
-        if self.stack.curvature == "none" and self.ridge == 0.0:
-            energy = records * (self.stack.slope * self.stack.length) ** 2
-            return math.sqrt(energy + self.stack.gradient_size * variance) / self.distance
-        return (variance / curvatures + 1.0) / self.prior_scale**2
+        if self.stack.curvature != "none" or self.ridge > 0.0:
+            return (variance / curvatures + 1.0) / self.prior_scale**2
+        # With features in the unit ball noise costs (bend / 2) eta^2 v, and a distance D that is
+        # still to go D^2 / (2 eta t): eta^-3 = 2 bend v t / D^2 makes their sum least. Gradients
+        # themselves cost as in any dual averaging.
+        noise = (2.0 * self.bend * variance * records / self.distance**2) ** (1.0 / 3.0)
+        energy = records * (self.stack.slope * self.stack.length) ** 2
+        if self.bend == 0.0:
+            energy += self.stack.gradient_size * variance
+        # The same rule as above for an isotropic stream keeps the first models small.
+        isotropic = max(self.bend, 1e-3) * records / self.stack.width
+        return noise + math.sqrt(energy) / self.distance + variance / isotropic / self.distance**2
 
     def solution(
         self,
