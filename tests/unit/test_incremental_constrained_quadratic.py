@@ -9,11 +9,8 @@ import pytest
 
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.box import Box
-from dpstream.geometry.description import describe_set
 from dpstream.geometry.flow_polytope import FlowPolytope
-from dpstream.geometry.group_ball import GroupBall
 from dpstream.geometry.hull import VertexHull
-from dpstream.geometry.image import shift
 from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.simplex import Simplex
@@ -177,22 +174,3 @@ def test_refusals() -> None:
         Constraint(convex_set=L1Ball(dimension=4), lift=np.ones((2, 5)))
     with pytest.raises(ConfigurationError, match="contains the origin"):
         lift_by_gauge(np.ones(2), Constraint(convex_set=Simplex(dimension=3), lift=np.ones((2, 3))))
-
-
-def test_descriptions_tell_sets_apart() -> None:
-    sets = [
-        L1Ball(dimension=3),
-        L1Ball(dimension=3, radius=2.0),
-        L2Ball(dimension=3),
-        VertexHull(np.eye(3)),
-        VertexHull(2 * np.eye(3)),
-        VertexHull(np.arange(300.0).reshape(100, 3)),
-        VertexHull(np.arange(300.0).reshape(100, 3) + 1e-9),
-        shift(L1Ball(dimension=3), np.ones(3)),
-        GroupBall(dimension=3, group_size=2),
-    ]
-    described = [str(describe_set(item)) for item in sets]
-    assert len(set(described)) == len(sets)
-    assert described == [str(describe_set(item)) for item in sets]
-    with pytest.raises(ConfigurationError, match="cannot be described"):
-        describe_set(object())

@@ -21,8 +21,8 @@ from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.geometry.simplex import Simplex
+from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Outcome, Tick
-from dpstream.learners.online.description import described_scores
 from dpstream.learners.online.follow_the_leader import FollowTheLeader
 from dpstream.learners.online.leader import Quadratic, Restriction, projected_minimiser
 from dpstream.losses.hinge import HingeLoss

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
@@ -210,6 +210,30 @@ def test_the_worst_epsilon_over_a_million_blocks_is_the_claim(
     assert PrivacyCurve.gaussian(unit * math.sqrt(paid)).epsilon(1e-6) == pytest.approx(
         PrivacyCurve.gaussian(unit * math.sqrt(claimed)).epsilon(1e-6), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_a_users_records_cost_no_more_than_the_worst_record_wherever_they_lie(
+    rule: BucketRule,
+) -> None:
+    blocks, cap = 11, 3
+    fits = [fit for closed in range(1, blocks + 1) for fit in rule.step(closed).fits]
+    for places in combinations_with_replacement(range(blocks), cap):
+        hits = [sum(fit.start <= place < fit.end for place in places) for fit in fits]
+        gaussian = math.fsum((h / cap / f.size) ** 2 for h, f in zip(hits, fits, strict=True))
+        pure = math.fsum(h / cap / f.size for h, f in zip(hits, fits, strict=True))
+        assert gaussian <= rule.worst(2.0, blocks) + 1e-12
+        assert pure <= rule.worst(1.0, blocks) + 1e-12
+
+
+@pytest.mark.parametrize("power", [0.7, 1.0, 2.0])
+def test_very_long_horizons_are_bounded_closely(power: float) -> None:
+    blocks = 6_000_000
+    exact = math.fsum(np.arange(3.0, blocks + 1) ** -power)
+    bound = Refit(base=3).worst(power, blocks)
+    assert exact <= bound * (1 + 1e-13)
+    assert bound <= exact * (1 + 1e-6)
+    assert Refit(base=3).worst(power, 10**15) > bound
 
 
 def test_bad_declarations() -> None:

@@ -13,6 +13,7 @@ from dpstream.audit.evidence import AuditResult, Evidence, judged
 from dpstream.audit.gaussian import FALSE_ALARM
 from dpstream.audit.learner import learner_evidence, shortened
 from dpstream.audit.mechanism import MECHANISM_AUDITS
+from dpstream.audit.solver import SOLVER_AUDITS
 from dpstream.audit.strategy import SHORT_STREAMS, strategy_evidence
 from dpstream.catalogue.catalogue import CATALOGUE, entry
 from dpstream.catalogue.entry import Entry, Kind
@@ -97,7 +98,7 @@ def attack_of(name: str) -> Attack | None:
         return MECHANISM_AUDITS[name]
     if name in SHORT_STREAMS:
         return lambda runs, noise: strategy_evidence(name, runs=runs, noise=noise)
-    return LEARNER_AUDITS.get(name)
+    return LEARNER_AUDITS.get(name) or SOLVER_AUDITS.get(name)
 
 
 def audit_entry(

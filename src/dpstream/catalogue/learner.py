@@ -38,6 +38,16 @@ LEARNERS = (
         memory="the strategy's, times m^2 / 2",
     ),
     Entry(
+        name="PrivIncERM",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.incremental.priv_inc_erm:PrivIncERM",
+        source="000 section 3",
+        summary="any private batch solver, refitted on the history every tau ticks",
+        guarantee=_FOREVER,
+        horizon="known or none",
+        memory="the whole history, or its moments where those are enough",
+    ),
+    Entry(
         name="MultiResolutionRelease",
         kind=Kind.LEARNER,
         target=f"{_AT}.window.multi_resolution:MultiResolutionRelease",

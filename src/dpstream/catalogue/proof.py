@@ -9,7 +9,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-_LINE = re.compile(r"^Fingerprint: ([0-9a-f]{64})\s*$", re.MULTILINE)
+_LINE = re.compile(r"^Fingerprint: ([0-9a-f]{64})[ \t]*$", re.MULTILINE)
 PROOF_SECTIONS = ("Claim", "Assumptions", "Argument", "Sensitivity", "Source")
 
 

@@ -55,6 +55,13 @@ SOLVERS = (
         _GAUSSIAN,
     ),
     _solver(
+        "moment_regression",
+        "MomentRegression",
+        "000 section 4, for one batch",
+        "least squares on any set from one measurement of the batch's moments",
+        _GAUSSIAN,
+    ),
+    _solver(
         "objective_perturbation",
         "ObjectivePerturbation",
         "001 section 4; Redberg, Koskela, Wang 2023",

@@ -4,7 +4,7 @@ Calibration before any data, exact absorption, measurement, snapshots; a learner
 settings and turns the moments into a model.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
 from dpstream.errors import ConfigurationError, HorizonReached
+from dpstream.learners.description import described
 from dpstream.learners.learner import Arrays
 from dpstream.mechanisms.continual.blt import STANDARD_BUFFERS
 from dpstream.mechanisms.continual.blt_table import FILTERS
@@ -157,7 +158,7 @@ class MomentStream:
 
     def describe(self) -> Any:
         """The sum's every public parameter, JSON-ready."""
-        return plain(self.sum.describe())
+        return described(self.sum.describe())
 
 
 def moment_stream(
@@ -232,12 +233,3 @@ def _chain_of(ticks: int) -> Strategy:
     """A chain of equal epochs."""
     response = FILTERS[ticks, STANDARD_BUFFERS]
     return ToeplitzChain(epochs=((ticks, response.rates, response.scales),))
-
-
-def plain(value: Any) -> Any:
-    """The same with lists for tuples, as JSON gives it back."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value

@@ -14,8 +14,8 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, NotPrivate
 from dpstream.geometry.convex_set import ConvexSet
-from dpstream.geometry.description import describe_set
 from dpstream.geometry.l2_ball import L2Ball
+from dpstream.learners.description import described
 from dpstream.learners.incremental.moment_stream import (
     MomentStream,
     RegressionState,
@@ -225,7 +225,7 @@ class PrivIncReg1:
             "horizon": self.horizon,
             "weights": self.layout.weights.to_json(),
             "radius": self.radius,
-            "constraint": None if self.constraint is None else describe_set(self.constraint),
+            "constraint": None if self.constraint is None else described(self.constraint),
             "penalty": self.penalty,
             "ridge": self.ridge,
             "solver": self.solver,

@@ -16,7 +16,7 @@ from dpstream.domain.domain import Domain
 from dpstream.domain.subset import SubsetRule, check_rule, within
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
-from dpstream.geometry.description import describe_set
+from dpstream.learners.description import described
 from dpstream.learners.incremental.moment_stream import (
     MomentStream,
     RegressionState,
@@ -230,7 +230,7 @@ class PrivIncReg2:
             },
             "neighbours": self.neighbours.value,
             "horizon": self.horizon,
-            "constraint": describe_set(self.constraint),
+            "constraint": described(self.constraint),
             "subset": None if self.subset is None else self.subset.describe(),
             "ridge": self.ridge,
             "shrink": self.shrink,

@@ -20,8 +20,8 @@ from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import MOMENT_EXPONENT
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet
+from dpstream.learners.description import described, described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.learners.online.description import described, described_scores
 from dpstream.learners.online.gradient_stack import (
     Curvature,
     GradientStack,

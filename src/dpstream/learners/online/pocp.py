@@ -20,8 +20,8 @@ from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet, Projectable
 from dpstream.geometry.declaration import require_positive
+from dpstream.learners.description import described, described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.learners.online.description import described, described_scores
 from dpstream.learners.online.gradient_stack import natural_slope
 from dpstream.learners.online.online_algorithm import OnlineAlgorithm, StepProblem
 from dpstream.learners.online.release_price import ReleasePrice, Schedule

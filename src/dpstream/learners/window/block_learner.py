@@ -17,8 +17,8 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
 from dpstream.geometry.declaration import require_positive
+from dpstream.learners.description import described, described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.learners.online.description import described, described_scores
 from dpstream.learners.window.bucket import BucketRule, Fit
 from dpstream.learners.window.fit import BlockSolver, FitPlan
 from dpstream.losses.loss import Loss

@@ -17,6 +17,7 @@ from scipy import special
 from dpstream.errors import ConfigurationError, NotPrivate
 
 _BASE_LEVEL = 64
+_SUMMED = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,9 +283,15 @@ class Refit(BucketRule):
                     "updates"
                 )
             return float(special.zeta(power, self.base)) * (1.0 + 2.0**-40)
-        if blocks < self.base:
-            return 0.0
-        return math.fsum(np.arange(self.base, blocks + 1, dtype=np.float64) ** -power)
+        # Terms beyond the first few million are bounded by their integral.
+        last = min(blocks, self.base + _SUMMED)
+        total = math.fsum(np.arange(self.base, last + 1, dtype=np.float64) ** -power)
+        if blocks > last:
+            growth = math.log(blocks / last)
+            exponent = 1.0 - power
+            rest = growth if exponent == 0.0 else math.expm1(exponent * growth) / exponent
+            total += last**exponent * rest
+        return total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ _DENSE = 4096
 def revealing_ticks(last: int, *, most: int = _DENSE) -> IntArray:
     """Ticks at which the variance of every strategy shown here is largest, and a fair sample.
 
-    All ticks if there are few. Otherwise a geometric and an even grid; the last ticks; powers of two and
-    their neighbours; and the ticks of most binary ones up to ``last`` (``last`` with one bit
-    cleared and all lower ones set), where sums over dyadic nodes are noisiest.
+    All ticks if there are few. Otherwise a geometric and an even grid; the last ticks; powers of
+    two and their neighbours; and the ticks of most binary ones up to ``last`` (``last`` with one
+    bit cleared and all lower ones set), where sums over dyadic nodes are noisiest.
     """
     if last <= most:
         return np.arange(1, last + 1)
