@@ -42,6 +42,24 @@ _ROUNDING_SHARE = 2.0**-10
 _FINEST, _COARSEST = 36, 20
 """Lattice steps in a standard deviation, as powers of two."""
 
+_BEYOND = 1.0 + 2.0**-20
+"""How far beyond the ball, as a factor, a projected centre cannot be."""
+
+
+def fit_sensitivity(
+    problem: Problem, *, modulus: float, tolerance: float, exponent: int | None
+) -> float:
+    """THE sensitivity of a fit, in L2: a record's, slack included, times the unit's cap.
+
+    Certificate and rounding are charged for every record, so that h of a unit's m records shift
+    any fit by at most ``h / m`` of it: a unit's records may lie in different fits, each with its
+    own certificate and rounding.
+    """
+    one = minimiser_sensitivity(
+        replace(problem, unit=Unit()), modulus=modulus, tolerance=tolerance, exponent=exponent
+    )
+    return problem.unit.cap * one
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitPlan:
@@ -146,8 +164,8 @@ class BlockSolver:
             budget=self.budget, fraction=min(1.0, float(size) ** -self.power / self.worst)
         )
         problem = self.problem(size)
-        # Centres lie in the ball: one on its surface has the largest rounding error.
-        edge = np.full(self.dimension, self.radius / math.sqrt(self.dimension))
+        # Centres lie in the ball, up to rounding: one beyond its surface has a larger error.
+        edge = np.full(self.dimension, _BEYOND * self.radius / math.sqrt(self.dimension))
         target = Target(problem=problem, modulus=modulus, centre=edge)
         tolerance = max(
             _TOLERANCE_SHARE * problem.lipschitz.l2 / problem.records, least_tolerance(target)
@@ -158,17 +176,14 @@ class BlockSolver:
         else:
             most = share.fraction * pure_epsilon(self.budget)
             spread = math.sqrt(self.dimension)
-        exact = minimiser_sensitivity(problem, modulus=modulus, tolerance=tolerance, exponent=None)
+        exact = fit_sensitivity(problem, modulus=modulus, tolerance=tolerance, exponent=None)
         deviation = exact / most * spread
-        exponent = math.floor(math.log2(deviation)) - _COARSEST
-        if self.kind == "gaussian":
-            # Large fits have little influence beside their noise: round by a part of that.
-            finer = math.floor(math.log2(_ROUNDING_SHARE * exact / math.sqrt(self.dimension)))
-            least = math.floor(math.log2(deviation)) - _FINEST
-            exponent = min(exponent, max(finer, least))
-        rounded = minimiser_sensitivity(
-            problem, modulus=modulus, tolerance=tolerance, exponent=exponent
-        )
+        # Large fits have little influence beside their noise: round by a part of that.
+        smallest = exact / (self.unit.cap * math.sqrt(self.dimension))
+        finer = math.floor(math.log2(_ROUNDING_SHARE * smallest))
+        place = math.floor(math.log2(deviation))
+        exponent = min(place - _COARSEST, max(finer, place - _FINEST))
+        rounded = fit_sensitivity(problem, modulus=modulus, tolerance=tolerance, exponent=exponent)
         return FitPlan(
             size=size,
             fraction=share.fraction,
