@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpstream.cli.assemble import assemble_domain, assemble_source, assemble_stream
+from dpstream.cli.assemble import assemble_source, assemble_stream
 from dpstream.cli.config import load_config
+from dpstream.cli.declaration import assemble_domain
 from dpstream.cli.main import main as dpstream
 from dpstream.cli.plan import make_plan
 

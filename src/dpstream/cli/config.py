@@ -107,9 +107,14 @@ class ScheduleSection(Section):
     publish_every: Annotated[int, Field(ge=1)] | None = None
     horizon: Annotated[int, Field(ge=1)] | None = None
     records: Annotated[int, Field(ge=1)] | None = None
+    tick_records: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> "ScheduleSection":
+        if self.tick_records is not None and self.interval is None:
+            raise ValueError(
+                "tick_records bounds the records of a clock's ticks; ticks by count have every"
+            )
         if (self.every is None) == (self.interval is None):
             raise ValueError(
                 "give either every = N (records per tick) or interval = SECONDS (public clock)"
@@ -133,17 +138,8 @@ class BatchSection(Section):
     """A batch problem instead of a stream: solved once, on a public number of records."""
 
     records: Annotated[int, Field(ge=1)]
-    loss: Literal[
-        "squared",
-        "logistic",
-        "softmax",
-        "hinge",
-        "smoothed_hinge",
-        "huber",
-        "pseudo_huber",
-        "quantile",
-    ] = "squared"
-    constraint: Literal["l2", "l1", "box", "simplex"] = "l2"
+    loss: str | dict[str, Any] = "squared"
+    constraint: str | dict[str, Any] = "l2"
     radius: Annotated[float, Field(gt=0)] = 1.0
     ridge: Annotated[float, Field(ge=0)] = 0.0
 
@@ -224,10 +220,16 @@ def parse_config(tables: Mapping[str, Any], *, name: str) -> Config:
 
 def _explain(item: Mapping[str, Any]) -> str:
     location = cast("tuple[str | int, ...]", item["loc"])
-    key = ".".join(str(part) for part in location) or "file"
+    return explain_mistake(item, section="", known=_known_keys(location[:-1]))
+
+
+def explain_mistake(item: Mapping[str, Any], *, section: str, known: Iterable[str]) -> str:
+    """One mistake that validation found: the key, what was received, what to write instead."""
+    location = cast("tuple[str | int, ...]", item["loc"])
+    parts = [section, *(str(part) for part in location)]
+    key = ".".join(part for part in parts if part) or "file"
     kind = str(item["type"])
     if kind == "extra_forbidden":
-        known = _known_keys(location[:-1])
         return f"{key}: unknown key{nearest(str(location[-1]), known)}"
     if kind == "missing":
         return f"{key}: is missing; {_REMEDIES.get(key, 'it has no default')}"
@@ -238,11 +240,14 @@ def _explain(item: Mapping[str, Any]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint at the nearest known word, or the list of them."""
+    """A hint at the nearest known words, or the list of all."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), [item.lower() for item in known], cutoff=0.5)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        likeness = [difflib.SequenceMatcher(None, item, word.lower()).ratio() for item in close]
+        best = {item for item, like in zip(close, likeness, strict=True) if like == likeness[0]}
+        words = [repr(item) for item in known if item.lower() in best]
+        return f"; did you mean {' or '.join(words)}?"
     return f"; known: {', '.join(known)}" if known else ""
 
 
