@@ -11,6 +11,7 @@ from dpstream.learners.learner import Tick
 from dpstream.learners.window.basic_release import BasicRelease
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.continual_release import ContinualRelease
+from dpstream.learners.window.decayed_release import DecayedRelease
 from dpstream.learners.window.fit import BlockSolver, FitPlan
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
@@ -48,6 +49,7 @@ def learners(neighbours: Neighbours, noise: str) -> list[BlockLearner]:
         SlidingWindowRelease(window_records=5 * RECORDS, refresh=None, **settings),
         SlidingWindowRelease(window_records=4 * RECORDS, refresh=None, **settings),
         SlidingWindowRelease(window_records=3 * RECORDS, **settings),
+        DecayedRelease(decay=0.5, **settings),
     ]
 
 

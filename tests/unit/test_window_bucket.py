@@ -20,9 +20,11 @@ from dpstream.learners.window.bucket import (
     Step,
     half_window,
 )
+from dpstream.learners.window.decayed_release import Chained
 from dpstream.privacy.curve import PrivacyCurve
 
 RULES: Sequence[BucketRule] = (
+    Chained(),
     MultiResolution(),
     MultiResolution(levels=1),
     MultiResolution(levels=5),
@@ -190,6 +192,7 @@ def test_history_is_kept_as_long_as_needed_and_no_longer_grows_back(rule: Bucket
         Basic(base=8),
         Basic(base=1),
         Refit(base=8),
+        Chained(),
         *(
             Sliding(window=w, refresh=p)
             for w, p in ((7, 4), (7, 1), (8, 4), (15, 8), (15, 3), (100, 50))

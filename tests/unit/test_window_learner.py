@@ -23,6 +23,7 @@ from dpstream.learners.learner import Outcome, Tick
 from dpstream.learners.window.basic_release import BasicRelease
 from dpstream.learners.window.block_learner import BlockLearner, BlockState
 from dpstream.learners.window.continual_release import ContinualRelease
+from dpstream.learners.window.decayed_release import DecayedRelease
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.hinge import HingeLoss
@@ -67,6 +68,7 @@ def learners(**changes: Any) -> list[BlockLearner]:
         SlidingWindowRelease(window_records=7 * RECORDS, refresh=None, **settings),
         SlidingWindowRelease(window_records=8 * RECORDS, refresh=None, **settings),
         SlidingWindowRelease(window_records=5 * RECORDS, **settings),
+        DecayedRelease(decay=0.8, **settings),
     ]
 
 

@@ -88,6 +88,17 @@ LEARNERS = (
         memory="one window of records",
     ),
     Entry(
+        name="DecayedRelease",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.window.decayed_release:DecayedRelease",
+        source="003 algorithm 3, chained",
+        summary="a model with exponential forgetting after every block, for ever; take it under "
+        "drift, and where no history may be kept",
+        guarantee=_FOREVER,
+        horizon="known or none",
+        memory="one block of records and one model",
+    ),
+    Entry(
         name="WindowedRegression",
         kind=Kind.LEARNER,
         target=f"{_AT}.window.windowed_regression:WindowedRegression",

@@ -21,6 +21,7 @@ from dpstream.learners.description import described, described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.window.bucket import BucketRule, Fit
 from dpstream.learners.window.fit import BlockSolver, FitPlan
+from dpstream.learners.window.source_model import SourceModels, check_source
 from dpstream.losses.loss import Loss
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.mechanism import Noise
@@ -89,6 +90,9 @@ class BlockLearner(ABC):
         tilt: 0 gives fits of every size the same noise, as the paper does; between 0 and 1
             larger fits are quieter and smaller ones louder.
         sampling: refused.
+        source: released models of another stream, the newest of which takes the origin's place
+            (dynamic transfer): fits around it have ``update_ridge``. That stream has a unit and a
+            budget of its own, which this one's statement does not cover.
         solver: fits blocks; derived.
     """
 
@@ -105,6 +109,7 @@ class BlockLearner(ABC):
     noise: NoiseKind = "gaussian"
     tilt: float = 0.0
     sampling: bool = False
+    source: SourceModels | None = None
     solver: BlockSolver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -139,6 +144,8 @@ class BlockLearner(ABC):
             worst=self.rule.worst(power, self.horizon),
         )
         object.__setattr__(self, "solver", solver)
+        if self.source is not None:
+            check_source(self.source, self.domain)
         _ = solver.plan(1, self.ridge)
 
     # --- what learners differ in ---------------------------------------------------------------
@@ -152,6 +159,25 @@ class BlockLearner(ABC):
     @abstractmethod
     def rule(self) -> BucketRule:
         """Which blocks are fitted when."""
+
+    def modulus(self, closed: int, *, centred: bool) -> float:
+        """Of the regulariser of a fit after so many blocks: public.
+
+        Args:
+            closed: blocks.
+            centred: whether around a released model, or around zero.
+        """
+        return (self.update_ridge or self.ridge) if centred else self.ridge
+
+    def centre(self, closed: int, below: FloatArray | None, origin: FloatArray) -> FloatArray:
+        """What a fit is regularised around: a function of released models and public numbers.
+
+        Args:
+            closed: blocks.
+            below: the released model that it updates, or None.
+            origin: zero, or the source's newest model.
+        """
+        return origin if below is None else below
 
     # --- the learner's contract ----------------------------------------------------------------
 
@@ -177,6 +203,7 @@ class BlockLearner(ABC):
             "radius": self.radius,
             "noise": self.noise,
             "tilt": self.tilt,
+            "source": None if self.source is None else described(self.source.describe()),
         }
 
     def opening_events(self) -> Sequence[Event]:
@@ -232,9 +259,9 @@ class BlockLearner(ABC):
         models: list[dict[str, Any]] = []
         while state.fitted < state.closed:
             models = []
-            for fit, plan, point, measurement in self._advance(state, noise):
+            for fit, plan, point, measurement, source in self._advance(state, noise):
                 measurements.append(measurement)
-                models.append(self._fitted(fit, plan, point))
+                models.append(self._fitted(fit, plan, point) | {"source": source})
         return Outcome(measurements=measurements, model=self._model(state, models, tick))
 
     def snapshot(self, state: BlockState) -> Arrays:
@@ -276,40 +303,34 @@ class BlockLearner(ABC):
             stack,
         )
 
-    # --- planning ------------------------------------------------------------------------------
-
-    def shares(self, sizes: Sequence[int]) -> list[dict[str, float]]:
-        """For fits of these sizes: the share of the budget, and the noise per parameter."""
-        found: list[dict[str, float]] = []
-        for size in sizes:
-            plan = self.solver.plan(size, self.ridge)
-            found.append({"size": size, "fraction": plan.fraction, "noise": plan.noise.scale})
-        return found
-
     # --- within --------------------------------------------------------------------------------
 
     def _advance(
         self, state: BlockState, noise: Noise
-    ) -> list[tuple[Fit, FitPlan, FloatArray, Measurement]]:
+    ) -> list[tuple[Fit, FitPlan, FloatArray, Measurement, int | None]]:
         """Make one step of the rule, and erase what no later step needs."""
         closed = state.fitted + 1
         step = self.rule.step(closed)
         stack = state.stack[: step.keep]
-        done: list[tuple[Fit, FitPlan, FloatArray, Measurement]] = []
+        done: list[tuple[Fit, FitPlan, FloatArray, Measurement, int | None]] = []
+        known = None if self.source is None or not step.fits else self.source.newest()
+        origin = np.zeros(self.solver.dimension)
+        if known is not None:
+            origin = self.solver.parameters(known.coefficients, known.intercept)
         for fit in step.fits:
-            around = fit.centred and bool(stack)
-            modulus = (self.update_ridge or self.ridge) if around else self.ridge
-            plan = self.solver.plan(fit.size, modulus)
+            below = stack[-1][1] if fit.centred and stack else None
+            around = below is not None or known is not None
+            plan = self.solver.plan(fit.size, self.modulus(closed, centred=around))
             rows = state.history[fit.start - state.first : fit.end - state.first]
             point, measurement = self.solver.fit(
                 plan,
                 Batch(np.concatenate(rows), self.domain.dimension),
-                centre=stack[-1][1] if around else np.zeros(self.solver.dimension),
+                centre=self.solver.ball.project(self.centre(closed, below, origin)),
                 address=(closed, fit.start, fit.end),
                 noise=noise,
             )
             stack.append((fit, point))
-            done.append((fit, plan, point, measurement))
+            done.append((fit, plan, point, measurement, None if known is None else known.tick))
         state.stack = stack[-1:] if step.forget else stack
         state.fitted = closed
         needed = self.rule.keep_from(closed)

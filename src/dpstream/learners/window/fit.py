@@ -154,6 +154,13 @@ class BlockSolver:
             unit=self.unit,
         )
 
+    def parameters(self, coefficients: FloatArray, intercept: FloatArray) -> FloatArray:
+        """Public parameters of scaled features, one row per class, as a point of the ball."""
+        table = coefficients / self.problem(1).feature_scale
+        if self.domain.intercept:
+            table = np.column_stack([intercept, table])
+        return self.ball.project(table.ravel())
+
     def plan(self, size: int, modulus: float) -> FitPlan:
         """The noise of a fit of so many blocks: a function of public numbers alone.
 
