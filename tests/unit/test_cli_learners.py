@@ -53,6 +53,7 @@ GOOD = {
     "ContinualRelease": BLOCKS + "base = 2",
     "BasicRelease": BLOCKS + "base = 2",
     "SlidingWindowRelease": BLOCKS + "window_records = 200",
+    "DecayedRelease": BLOCKS + "decay = 0.8",
     "WindowedRegression": "window_ticks = 4",
 }
 NUMBERS = ("RunningSum", "PrivIncReg1", "PrivIncReg2", "PQFTL", "WindowedRegression")
@@ -96,6 +97,13 @@ def test_every_learner_is_assembled_from_text(name: str) -> None:
     found = stream(name, GOOD[name])
     assert found.budget.epsilon == 1.0
     assert found.identity()["learner"]["name"] == found.learner.name
+
+
+def test_a_target_names_the_log_of_its_source() -> None:
+    text = GOOD["SlidingWindowRelease"] + "\nsource = 'large/releases.jsonl'"
+    found = stream("SlidingWindowRelease", text).learner.describe()
+    assert found["source"] == {"source": "large/releases.jsonl"}
+    assert "learner.source" in refusal("BasicRelease", GOOD["BasicRelease"] + "\nsource = 3")
 
 
 @pytest.mark.parametrize(

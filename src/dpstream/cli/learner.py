@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dpstream.cli.config import Config, nearest
@@ -16,6 +17,7 @@ from dpstream.cli.declaration import (
 )
 from dpstream.cli.options import EXTRA, key_of, option_model, part_kinds, read_options
 from dpstream.cli.part import build_algorithm, build_loss, build_set, build_solver
+from dpstream.connectors.released_models import LoggedModels
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
@@ -32,6 +34,7 @@ from dpstream.learners.online.wdp_cocop import wdp_cocop
 from dpstream.learners.sums.running_sum import RunningSum
 from dpstream.learners.window.basic_release import BasicRelease
 from dpstream.learners.window.continual_release import ContinualRelease
+from dpstream.learners.window.decayed_release import DecayedRelease
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.learners.window.windowed_regression import WindowedRegression
@@ -104,6 +107,7 @@ LEARNERS: Mapping[str, Row] = {
     "ContinualRelease": Row(make=ContinualRelease),
     "BasicRelease": Row(make=BasicRelease),
     "SlidingWindowRelease": Row(make=SlidingWindowRelease),
+    "DecayedRelease": Row(make=DecayedRelease),
     "WindowedRegression": Row(make=WindowedRegression),
 }
 """Every learner of the catalogue, and the papers' names for arrangements of them."""
@@ -188,6 +192,8 @@ def _parts(row: Row, own: Mapping[str, Any], domain: Domain) -> dict[str, Any]:
             )
         elif kind == "solver":
             built[name] = build_solver(declared, key=key)
+        elif kind == "source":
+            built[name] = LoggedModels(Path(str(declared)), domain=domain)
         else:
             built[name] = build_algorithm(declared, key=key)
     return built

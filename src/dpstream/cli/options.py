@@ -16,6 +16,7 @@ from dpstream.cli.config import Section, explain_mistake
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.learners.online.online_algorithm import OnlineAlgorithm
+from dpstream.learners.window.source_model import SourceModels
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.loss import Loss
 from dpstream.losses.regularised import RegularisedLoss
@@ -34,6 +35,7 @@ NAMED: Mapping[Any, str] = {
     SoftmaxLoss: "loss",
     Solver: "solver",
     OnlineAlgorithm: "algorithm",
+    SourceModels: "source",
 }
 """Parts that are declared by name, or by a table with their name and parameters."""
 
