@@ -39,6 +39,7 @@ SMOOTH: list[SmoothGeneralisedLinearLoss] = [
     HuberLoss(threshold=0.6),
     PseudoHuberLoss(threshold=0.8),
     PoissonLoss(rate_bound=3.0),
+    PoissonLoss(rate_bound=2.0, target_offset=1.0),
 ]
 SCALAR: list[GeneralisedLinearLoss] = [
     *SMOOTH,
@@ -315,6 +316,7 @@ def test_losses_refuse_nonsense() -> None:
         lambda: SmoothedHingeLoss(width=math.inf),
         lambda: QuantileLoss(level=1.0),
         lambda: PoissonLoss(rate_bound=0.0),
+        lambda: PoissonLoss(rate_bound=1.0, target_offset=math.inf),
         lambda: SoftmaxLoss(classes=1),
         lambda: RegularisedLoss(loss=SquaredLoss(), ridge=0.0),
     ):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -328,9 +329,7 @@ def test_plan_of_a_batch_problem_ranks_the_solvers(folder: Path) -> None:
     assert predicted == sorted(predicted)
     assert {"lasso", "frank_wolfe", "mirror_descent"} <= {item["solver"] for item in able}
     shown = call("plan", "batch.toml", folder=folder).stdout
-    assert shown.startswith(f"take {found['take']}")
-    line = one_line(call("run", "batch.toml", "--input", "rows.csv", folder=folder), 2)
-    assert "declares a batch problem" in line
+    assert shown.startswith(f"take {found['take']}: ")
 
 
 @pytest.mark.parametrize(
@@ -341,12 +340,69 @@ def test_plan_of_a_batch_problem_ranks_the_solvers(folder: Path) -> None:
         ("records = 500", "records = 0", "batch.records"),
         ('"l1"', '"l3"', "batch.constraint"),
         ("[targets.t]\nlower = 0\nupper = 2\n", "", "predicts something"),
+        ("[batch]", "[targets.u]\nlower = 0\nupper = 2\n[batch]", "2 are declared"),
+        ('"squared"', '"hinge"', "two labels"),
+        ("lower = 0\nupper = 2", 'labels = ["p", "q", "r"]', "softmax"),
+        ('"squared"', '"squared"\nsolver = "lasoo"', "did you mean 'lasso'"),
+        ('"l1"', '"l2"\nsolver = "lasso"', "the LASSO is the squared loss over an L1 ball"),
+        ('"squared"', '"poisson"\nsolver = "objective_perturbation"', "jumps"),
     ],
 )
 def test_a_wrong_batch_problem_is_one_line(old: str, new: str, expected: str, folder: Path) -> None:
     assert old in BATCH
     (folder / "batch.toml").write_text(BATCH.replace(old, new, 1))
     assert expected in one_line(call("plan", "batch.toml", folder=folder), 2)
+
+
+def test_a_batch_problem_is_solved_once(folder: Path) -> None:
+    text = BATCH.replace("records = 500", 'records = 200\nsolver = "mirror_descent"')
+    (folder / "batch.toml").write_text(text)
+    (folder / "few.csv").write_text(rows(120))
+    (folder / "exact.csv").write_text(rows(200))
+    short = call("run", "batch.toml", "--input", "few.csv", "--out", "short", folder=folder)
+    assert short.returncode == 0, short.stderr
+    assert "declared for 200 records" in short.stdout
+    assert not (folder / "short" / "model.json").exists()
+    done = call("run", "batch.toml", "--input", "exact.csv", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "coefficients for t, squared loss:" in done.stdout
+    model = json.loads((folder / "out" / "model.json").read_text())
+    assert model["model"]["ready"]
+    assert len(model["model"]["user"]["coefficients"][0]) == 3
+    assert model["privacy"]["epsilon"] == 1.0
+    assert "Coefficients for t" in (folder / "out" / "report.html").read_text()
+    spent = json.loads(call("ledger", "out", "--json", folder=folder).stdout)
+    assert len(spent["rows"]) == 1
+    assert 0.99 < spent["epsilon_spent"] <= 1.0
+    assert call("verify", "out", folder=folder).returncode == 0
+    # More records than were planned for: nothing more is released, or charged.
+    resumed = call("run", "batch.toml", "--input", "rows.csv", "--resume", folder=folder)
+    assert "the last that" in one_line(resumed, 1)
+    assert len((folder / "out" / "releases.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_batch_problem_has_no_learner(folder: Path) -> None:
+    (folder / "batch.toml").write_text(BATCH + '[learner]\nname = "RunningSum"\n')
+    line = one_line(call("run", "batch.toml", "--input", "rows.csv", folder=folder), 2)
+    assert "batch.solver" in line
+
+
+def test_counts_are_predicted_by_the_logarithm_of_their_rate(folder: Path) -> None:
+    # Without noise to speak of: the rate is exp(1 + 0.8 a).
+    text = BATCH.replace("records = 500", 'records = 3000\nsolver = "mirror_descent"\nradius = 4.0')
+    text = text.replace('"squared"', '"poisson"').replace('"l1"', '"l2"')
+    text = text.replace("upper = 2\n", "upper = 30\n").replace("epsilon = 1.0", "epsilon = 50.0")
+    (folder / "counts.toml").write_text(text)
+    values = public_generator(4).uniform(size=3000)
+    lines = [f"{a:.5f},x,{math.exp(1 + 0.8 * a):.5f}" for a in values]
+    (folder / "counts.csv").write_text("a,b,t\n" + "\n".join(lines) + "\n")
+    done = call("run", "counts.toml", "--input", "counts.csv", "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    model = json.loads(done.stdout)["model"]
+    slopes, head = model["user"]["coefficients"][0], model["user"]["intercept"][0]
+    for a in (0.0, 1.0):
+        rate = math.exp(head + slopes[0] * a)
+        assert rate == pytest.approx(math.exp(1 + 0.8 * a), rel=0.15)
 
 
 def test_where_a_clock_hides_arrivals_the_number_of_records_is_not_shown(folder: Path) -> None:

@@ -368,7 +368,7 @@ def test_parameters_in_the_users_units_score_the_users_records() -> None:
     for intercept in (True, False):
         declared = Domain(columns, target, intercept=intercept)
         points = generator.standard_normal((1, 3 if intercept else 2))
-        found = described_scores(declared, points)["user"]
+        found = described_scores(declared, points, loss=SquaredLoss())["user"]
         expected = declared.to_user(
             points[0, 1:] if intercept else points[0], points[0, 0] if intercept else 0.0
         )

@@ -142,6 +142,8 @@ class BatchSection(Section):
     constraint: str | dict[str, Any] = "l2"
     radius: Annotated[float, Field(gt=0)] = 1.0
     ridge: Annotated[float, Field(ge=0)] = 0.0
+    gradient_clip: Annotated[float, Field(gt=0)] | None = None
+    solver: str | dict[str, Any] = "auto"
 
 
 class LearnerSection(Section):

@@ -76,6 +76,7 @@ def _priv_inc_erm(
     ridge: float = 0.0,
     refit_every: RefitInterval = "auto",
     shares: Shares | None = None,
+    gradient_clip: float | None = None,
 ) -> PrivIncERM:
     """``PrivIncERM`` with its public regulariser beside the loss, as other learners have it."""
     return PrivIncERM(
@@ -90,6 +91,7 @@ def _priv_inc_erm(
         tick_records=tick_records,
         refit_every=refit_every,
         shares=shares,
+        gradient_clip=gradient_clip,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpstream.cli.config import nearest
 from dpstream.cli.options import option_model, read_options
 from dpstream.domain.domain import Domain
-from dpstream.domain.target import LabelTarget
+from dpstream.domain.target import IntervalTarget, LabelTarget
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.box import Box, box
 from dpstream.geometry.convex_set import ConvexSet
@@ -141,6 +141,19 @@ def _softmax(*, domain: Domain) -> Loss:
     return SoftmaxLoss(classes=target.width)
 
 
+def _poisson(*, domain: Domain, rate_bound: float | None = None) -> Loss:
+    """Rates up to the largest count, or to one that is given: in the target's own units."""
+    target = domain.targets[0]
+    if not isinstance(target, IntervalTarget) or target.lower < 0.0:
+        raise ConfigurationError(
+            "loss is 'poisson', which needs a target that counts: a number whose lower is at "
+            "least 0"
+        )
+    scale, centre = float(domain.target_map.scale[0]), float(domain.target_map.centre[0])
+    rate = target.upper if rate_bound is None else rate_bound
+    return PoissonLoss(rate_bound=rate * scale, target_offset=centre * scale)
+
+
 SETS = Shelf(
     "constraint set",
     {
@@ -170,7 +183,7 @@ LOSSES = Shelf(
         "huber": HuberLoss,
         "pseudo_huber": PseudoHuberLoss,
         "quantile": QuantileLoss,
-        "poisson": PoissonLoss,
+        "poisson": _poisson,
     },
 )
 

@@ -170,7 +170,7 @@ def _show(found: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: Mapping[str, Any]) -> None:
-    print_text(f"take {ranking['take']}: {ranking['reason']}")
+    print_text(f"take {ranking['reason']}")
     rows: list[tuple[str, str, str]] = []
     for item in ranking["candidates"]:
         figures = (item["predicted"], item["bound"])

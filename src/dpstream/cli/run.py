@@ -9,6 +9,7 @@ from dpstream.cli.assemble import assemble_source, assemble_stream
 from dpstream.cli.config import Config, load_config
 from dpstream.cli.folder import RunFolder, ledger_json, model_json, write_public
 from dpstream.cli.output import print_json, print_text
+from dpstream.cli.problem import assemble_batch_stream
 from dpstream.cli.progress import progress_line
 from dpstream.cli.summary import describe_model
 from dpstream.connectors.extent import estimated_records
@@ -33,7 +34,10 @@ def run(
 ) -> None:
     """Run the command; see ``dpstream run --help``."""
     config = load_config(config_path)
-    stream = assemble_stream(config, insecure_seed=insecure_seed)
+    if config.batch is None:
+        stream = assemble_stream(config, insecure_seed=insecure_seed)
+    else:
+        stream = assemble_batch_stream(config, config.batch, insecure_seed=insecure_seed)
     source = assemble_source(config, folder=config_path.parent, input_path=input_path)
     folder = RunFolder(out)
     if folder.store.exists() and not resume:
@@ -73,7 +77,8 @@ def _stream(
             return {
                 "folder": str(folder.root),
                 # A clock's ticks hide how many records came; so does this summary.
-                "records": session.records if config.schedule and config.schedule.every else None,
+                "records": None if _hides_records(config) else session.records,
+                "wanted": None if config.batch is None else config.batch.records,
                 "tick": 0 if last is None else last.tick,
                 "new_releases": new,
                 "epsilon_spent": session.ledger.spent().epsilon(stream.budget.delta),
@@ -84,6 +89,10 @@ def _stream(
                 "insecure_seed": stream.insecure_seed is not None,
                 "model": None if last is None else last.value,
             }
+
+
+def _hides_records(config: Config) -> bool:
+    return config.schedule is not None and config.schedule.every is None
 
 
 def _write_files(
@@ -116,7 +125,12 @@ def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
         f"head of the log, for dpstream verify --head: {summary['log_head'] or 'none yet'}",
     ]
     if summary["model"] is None:
-        lines.append("no release yet: the first tick is still open; continue with --resume")
+        lines.append(
+            "no release yet: the first tick is still open; continue with --resume"
+            if summary["wanted"] is None
+            else f"no release yet: the problem is declared for {summary['wanted']:,} records; "
+            "continue with --resume and the records that follow"
+        )
     else:
         lines += describe_model(summary["model"])
         lines += [f"model: {folder.model}", f"report: {folder.report}"]

@@ -16,10 +16,26 @@ def describe_model(model: Mapping[str, Any]) -> list[str]:
             lines.append(f"coefficients for {target['name']} (standard error):")
             lines += _coefficients(model["features"], target["user"])
         return lines
+    if model["kind"] == "scores":
+        return _scores(model)
     values = model.get("user", model["scaled"])
     error = values["standard_error"]
     errors = error if isinstance(error, list) else [error] * len(values["sum"])
     return _lines(model["features"], values["sum"], errors)
+
+
+def _scores(model: Mapping[str, Any]) -> list[str]:
+    if not model.get("ready", True):
+        return ["no model yet: nothing was fitted so far"]
+    names, user = [*model["features"], "(intercept)"], model["user"]
+    lines: list[str] = []
+    for target, slopes, head in zip(
+        model["targets"], user["coefficients"], user["intercept"], strict=True
+    ):
+        lines.append(f"coefficients for {target}, {model['loss']} loss:")
+        values = [*slopes, head]
+        lines += _lines(names, values, [None] * len(values))
+    return lines
 
 
 def _coefficients(features: Sequence[str], user: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpstream.arrays import FloatArray
+from dpstream.errors import ConfigurationError
 from dpstream.geometry.declaration import require_positive
 from dpstream.losses.generalised_linear import SmoothGeneralisedLinearLoss, proximal_newton
 from dpstream.losses.record_bound import RecordBound
@@ -20,16 +21,26 @@ class PoissonLoss(SmoothGeneralisedLinearLoss):
     unbounded rate has no Lipschitz constant; the tangent keeps the loss convex and once
     differentiable. Its second derivative jumps at the bound.
 
+    Domains map targets to [-1, 1]; ``target_offset`` is what was taken off, in the same units,
+    so that counts are ``y + target_offset``. The null record's gradient is zero all the same: its
+    features are.
+
     Attributes:
         rate_bound: the largest slope of the rate.
+        target_offset: what a count of zero is away from a target of zero.
     """
 
     rate_bound: float
+    target_offset: float = 0.0
     name: ClassVar[str] = "Poisson"
     twice_differentiable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_positive("rate_bound", self.rate_bound)
+        if not math.isfinite(self.target_offset):
+            raise ConfigurationError(
+                f"target_offset is {self.target_offset}; it must be a finite number"
+            )
 
     @property
     def _knee(self) -> float:
@@ -38,11 +49,12 @@ class PoissonLoss(SmoothGeneralisedLinearLoss):
     def link(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         """``exp(min(u, k)) + rate_bound (u - k)_+ - y u`` with ``k = ln rate_bound``."""
         beyond = np.maximum(scores - self._knee, 0.0)
-        return np.exp(np.minimum(scores, self._knee)) + self.rate_bound * beyond - targets * scores
+        rates = np.exp(np.minimum(scores, self._knee)) + self.rate_bound * beyond
+        return rates - (targets + self.target_offset) * scores
 
     def derivative(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         """``min(exp(u), rate_bound) - y``."""
-        return np.exp(np.minimum(scores, self._knee)) - targets
+        return np.exp(np.minimum(scores, self._knee)) - (targets + self.target_offset)
 
     def second_derivative(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         """``exp(u)`` up to the bound, 0 beyond."""
@@ -57,7 +69,10 @@ class PoissonLoss(SmoothGeneralisedLinearLoss):
         """The largest rate over the least target, or the largest target over the least rate."""
         largest = min(math.exp(min(score_bound, self._knee)), self.rate_bound)
         least = math.exp(min(-score_bound, self._knee))
-        return max(abs(largest - bound.target_lower), abs(bound.target_upper - least))
+        lower, upper = bound.target_lower, bound.target_upper
+        return max(
+            abs(largest - (lower + self.target_offset)), abs(upper + self.target_offset - least)
+        )
 
     def bend_bound(self, bound: RecordBound, score_bound: float) -> float:
         """The largest rate that a score can reach, 0 if all lie beyond the bound."""

@@ -41,7 +41,7 @@ def run_report(
     sections: list[tuple[str, Sequence[Block]]] = [
         ("Privacy", _privacy(last, ledger)),
         *_model_sections(releases),
-        ("Noise", [_noise(releases)]),
+        *_noise_sections(releases),
         ("Ledger", _ledger(ledger)),
         ("Declaration", [facts(dict(_leaves(identity)))]),
     ]
@@ -76,6 +76,11 @@ def _model_sections(releases: Sequence[Release[Model]]) -> list[tuple[str, Seque
     last = releases[-1].value
     if last["kind"] == "sum":
         return [("Sums", _sums(releases))]
+    if last["kind"] == "scores":
+        return [
+            (f"Coefficients for {name}", _scores(releases, row))
+            for row, name in enumerate(last["targets"])
+        ]
     sections: list[tuple[str, Sequence[Block]]] = []
     for index, target in enumerate(last["targets"]):
         sections.append((f"Coefficients for {target['name']}", _coefficients(releases, index)))
@@ -159,6 +164,41 @@ def _sums(releases: Sequence[Release[Model]]) -> list[Block]:
         Picture(picture, f"Released sums over time, in {units}."),
         Table(("feature", f"sum ({units})"), rows),
     ]
+
+
+def _scores(releases: Sequence[Release[Model]], row: int) -> list[Block]:
+    """One row of parameters over time: models of scores come without intervals."""
+    last = releases[-1].value
+    names: list[str] = list(last["features"])
+    ticks = np.array([release.tick for release in releases], np.float64)
+    values = np.array([release.value["user"]["coefficients"][row] for release in releases])
+    order = np.argsort(-np.abs(np.array(last["coefficients"][row]))).tolist()
+    curves = {
+        names[column]: Line(x=ticks, y=values[:, column], marker=len(ticks) < 3)
+        for column in order[:_CURVES]
+    }
+    table = [(names[column], float(values[-1, column])) for column in order]
+    table.append(("(intercept)", float(last["user"]["intercept"][row])))
+    stated = {
+        "loss": last["loss"],
+        "predicted excess risk of the last fit": last.get("expected_excess"),
+    }
+    return [
+        Picture(
+            line_figure(curves, x_label="tick", y_label="coefficient (user's units)"),
+            f"The {len(curves)} largest coefficients over time, in the user's units.",
+        ),
+        Table(("feature", "coefficient"), table),
+        facts({name: value for name, value in stated.items() if value is not None}),
+    ]
+
+
+def _noise_sections(
+    releases: Sequence[Release[Model]],
+) -> list[tuple[str, Sequence[Block]]]:
+    """The noise of released sums; models of scores do not all have one such number."""
+    known = releases[-1].value["kind"] != "scores"
+    return [("Noise", [_noise(releases)])] if known else []
 
 
 def _noise(releases: Sequence[Release[Model]]) -> Picture:

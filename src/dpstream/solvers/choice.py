@@ -16,6 +16,7 @@ from dpstream.domain.batch import GRID, Batch
 from dpstream.domain.target import LabelTarget
 from dpstream.errors import ConfigurationError, DpstreamError
 from dpstream.geometry.convex_set import Projectable
+from dpstream.losses.poisson import PoissonLoss
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.solvers.frank_wolfe import FrankWolfe
@@ -23,6 +24,7 @@ from dpstream.solvers.frank_wolfe_gaussian import GaussianFrankWolfe
 from dpstream.solvers.lasso import Lasso
 from dpstream.solvers.minimiser import Target, least_tolerance, minimise, regulariser
 from dpstream.solvers.mirror_descent import MirrorDescent
+from dpstream.solvers.moment_regression import MomentRegression
 from dpstream.solvers.noisy_sgd import NoisySgd
 from dpstream.solvers.non_strongly_convex import FadingRegulariser
 from dpstream.solvers.objective_perturbation import ObjectivePerturbation
@@ -114,6 +116,7 @@ def batch_solvers() -> Mapping[str, Solver]:
         "frank_wolfe": FrankWolfe(),
         "frank_wolfe_gaussian": GaussianFrankWolfe(),
         "lasso": Lasso(),
+        "moment_regression": MomentRegression(),
         "objective_perturbation": ObjectivePerturbation(),
         "output_perturbation": OutputPerturbation(),
         "output_perturbation, spherical Laplace": OutputPerturbation(noise="spherical_laplace"),
@@ -231,7 +234,8 @@ def synthetic_batch(problem: Problem, *, seed: int) -> tuple[Batch, FloatArray]:
 
     Features are uniform on the sphere of the record bound, or in the cube for bounds on
     entries. The truth is a random point of the set (an extreme one where sets are corners);
-    labels are drawn by their logistic odds, other targets are scores plus a tenth of noise.
+    labels are drawn by their logistic odds, counts evenly around their rates, other targets are
+    scores plus a tenth of noise.
     """
     generator = public_generator(seed)
     domain, records = problem.domain, problem.records
@@ -273,6 +277,10 @@ def _targets(problem: Problem, scores: FloatArray, uniform: FloatArray) -> Float
     bound = problem.record_bound
     if labelled or problem.data_loss.name in ("logistic", "hinge", "smoothed hinge"):
         found[:, problem.target] = np.where(uniform < special.expit(scores[:, 0]), 1.0, -1.0)
+    elif isinstance(problem.data_loss, PoissonLoss):
+        loss = problem.data_loss
+        rates = np.minimum(np.exp(scores[:, 0]), loss.rate_bound)
+        found[:, problem.target] = 2.0 * uniform * rates - loss.target_offset
     else:
         found[:, problem.target] = scores[:, 0] + 0.2 * bound.target_size * (uniform - 0.5)
     return np.clip(found, bound.target_lower, bound.target_upper)

@@ -100,6 +100,8 @@ class PrivIncERM:
             ``"low_width"`` problems; or ``"auto"``, the least predicted worst excess risk.
         shares: how the budget is divided: ``"equal"``, ``"harmonic"`` or ``"endless"``; None for
             equal with a horizon and endless without one.
+        gradient_clip: rescale each record's gradient to this L2 norm; None for the loss's own
+            bound. Solvers that minimise the loss as it is refuse it.
         interval: tau in ticks; derived.
     """
 
@@ -114,6 +116,7 @@ class PrivIncERM:
     tick_records: int
     refit_every: RefitInterval = "auto"
     shares: Shares | None = None
+    gradient_clip: float | None = None
     interval: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -164,6 +167,7 @@ class PrivIncERM:
             records=records,
             neighbours=self.neighbours,
             unit=self.unit,
+            gradient_clip=self.gradient_clip,
         )
 
     def plan(self, index: int, records: int) -> Plan:
@@ -264,6 +268,7 @@ class PrivIncERM:
             "tick_records": self.tick_records,
             "interval": self.interval,
             "shares": self.division,
+            "gradient_clip": self.gradient_clip,
         }
 
     def opening_events(self) -> Sequence[Event]:
@@ -330,6 +335,9 @@ class PrivIncERM:
             ]
             state.parameters = result.parameters
             state.fitted = tick.number
+            if index == self.refits(self.interval):
+                # What no later refit needs is forgotten.
+                state.rows, state.moments = [], MomentAccumulator(self.domain.width)
         return Outcome(measurements=measurements, model=self._model(state, tick, plan))
 
     def _run(self, plan: Plan, state: HistoryState, noise: Noise) -> SolverResult:
@@ -374,6 +382,7 @@ class PrivIncERM:
         """The last model; the set's centre, and marked as not ready, before the first refit."""
         table = np.atleast_2d(self.problem(1).scaled_parameters(state.parameters))
         return {
+            "kind": "scores",
             "tick": tick.number,
             "records": tick.records,
             "loss": self.loss.name,
@@ -383,7 +392,11 @@ class PrivIncERM:
             "fitted_at": state.fitted,
             "refitted": plan is not None,
             "expected_excess": None if plan is None else plan.excess_bound,
-            **described_scores(self.domain, table if self.domain.intercept else table[:, 1:]),
+            **described_scores(
+                self.domain,
+                table if self.domain.intercept else table[:, 1:],
+                loss=self.loss,
+            ),
         }
 
 

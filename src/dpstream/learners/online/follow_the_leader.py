@@ -416,8 +416,10 @@ class FollowTheLeader:
             "promise": self.promise.value,
             "features": list(self.domain.feature_names),
             "targets": list(self.domain.target_names),
-            **described_scores(self.domain, released),
-            "average": described_scores(self.domain, state.total / max(state.weight, 1.0)),
+            **described_scores(self.domain, released, loss=self.loss),
+            "average": described_scores(
+                self.domain, state.total / max(state.weight, 1.0), loss=self.loss
+            ),
         }
         if self.stack.loss_weight > 0:
             deviation = math.sqrt(variance) / self.stack.loss_weight

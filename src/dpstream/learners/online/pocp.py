@@ -379,7 +379,7 @@ class POCP:
             "promise": self.promise.value,
             "features": list(self.domain.feature_names),
             "targets": list(self.domain.target_names),
-            **described_scores(self.domain, point[None]),
+            **described_scores(self.domain, point[None], loss=self.loss),
             "output": self.output,
             "noise_standard_error": sigma,
         }

@@ -342,7 +342,7 @@ class BlockLearner(ABC):
         return {
             "blocks": [fit.start, fit.end],
             "noise": plan.noise.scale,
-            **described_scores(self.domain, self._table(point)),
+            **described_scores(self.domain, self._table(point), loss=self.loss),
         }
 
     def _table(self, point: FloatArray) -> FloatArray:
@@ -363,6 +363,6 @@ class BlockLearner(ABC):
             "targets": list(self.domain.target_names),
             "ready": bool(state.stack),
             "chain": [[fit.start, fit.end] for fit, _ in state.stack],
-            **described_scores(self.domain, self._table(newest)),
+            **described_scores(self.domain, self._table(newest), loss=self.loss),
             "fitted": list(models),
         }
