@@ -48,6 +48,16 @@ LEARNERS = (
         memory="the whole history, or its moments where those are enough",
     ),
     Entry(
+        name="AutoIncremental",
+        kind=Kind.LEARNER,
+        target=f"{_AT}.incremental.auto:AutoIncremental",
+        source="000 table 1",
+        summary="whichever of the three above is predicted to have the least excess risk",
+        guarantee=_FOREVER,
+        horizon="known or none",
+        memory="the chosen learner's",
+    ),
+    Entry(
         name="MultiResolutionRelease",
         kind=Kind.LEARNER,
         target=f"{_AT}.window.multi_resolution:MultiResolutionRelease",

@@ -156,15 +156,22 @@ class MomentRegression:
         )
         entries = np.ldexp(measured.value.astype(np.float64), exponent)
         return SolverResult(
-            parameters=self._solved(plan.problem, layout, entries, sigma),
+            parameters=self.solved(plan.problem, layout, entries, sigma),
             measurements=(measured,),
             events=plan.events,
         )
 
-    def _solved(
+    def solved(
         self, problem: Problem, layout: MomentLayout, entries: FloatArray, sigma: float
     ) -> FloatArray:
-        """The minimiser in the problem's own coordinates: post-processing."""
+        """The minimiser in the problem's own coordinates: post-processing.
+
+        Args:
+            problem: what is solved.
+            layout: of the entries.
+            entries: the measured moments.
+            sigma: noise deviation of an entry of scale 1.
+        """
         first = 0 if problem.domain.intercept else 1
         inner = slice(first, 1 + layout.dimension)
         place = 1 + layout.dimension + problem.target

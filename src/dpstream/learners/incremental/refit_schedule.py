@@ -57,6 +57,9 @@ def refit_fraction(shares: Shares, index: int, count: int | None) -> float:
             f"shares={shares!r} divide a budget among a known number of refits; declare a "
             "horizon, or take shares='endless'"
         )
+    if count == 1:
+        # The whole budget: also for solvers whose calls do not compose by shares.
+        return 1.0
     if shares == "equal":
         return 1.0 / (count * _ROUNDED_UP)
     return 1.0 / (index * harmonic_total(count))
