@@ -374,3 +374,40 @@ def test_parameters_in_the_users_units_score_the_users_records() -> None:
         )
         np.testing.assert_allclose(found["coefficients"][0], expected[0])
         np.testing.assert_allclose(found["intercept"][0], expected[1])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"curvature": "diagonal", "count": True},
+        {"loss": HuberLoss(threshold=0.3), "loss_weight": 0.0},
+        {"loss": HingeLoss(), "bend": 0.2, "slope_clip": 0.5},
+        {"loss": SquaredLoss(), "slope_clip": 0.7},
+    ],
+)
+def test_the_compiled_pass_adds_what_the_losses_say(settings: dict[str, object]) -> None:
+    # An independent sum, with the losses' own slopes and values, one record after the other.
+    model = learner(intercept=True, **settings)  # type: ignore[arg-type]
+    stack, records = model.stack, batch(model, 200)
+    point = stack.published(np.array([[0.3, 4.0, -2.0, 1.5]]))
+    total = stack.zeros()
+    stack.add(total, records, point)
+    found = total.to_float()
+    gradient, loss, count = np.zeros(4), 0.0, 0
+    for x, y, null in zip(
+        records.scaled_features, records.scaled_targets[:, 0], records.null, strict=True
+    ):
+        if null:
+            continue
+        z = np.append(1.0, x)
+        score, target = np.array([z @ point[0]]), np.array([y])
+        slope = float(np.clip(model.loss.derivative(score, target)[0], -stack.slope, stack.slope))  # type: ignore[union-attr]
+        gradient += slope * z
+        loss += min(float(model.loss.link(score, target)[0]), model.loss_bound)  # type: ignore[union-attr]
+        count += 1
+    np.testing.assert_allclose(stack.gradient(found)[0], gradient, atol=200 * 2.0**-19)
+    if stack.loss_weight > 0:
+        assert stack.loss_sum(found) == pytest.approx(loss, abs=200 * 4 * 2.0**-19)
+    if stack.count_weight > 0:
+        assert stack.record_count(found) == count

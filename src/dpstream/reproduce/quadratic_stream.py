@@ -92,6 +92,7 @@ def our_quadratic_regret(stream: QuadraticStream, epsilon: float, *, draws: int)
         neighbours=Neighbours.REPLACE,
         horizon=len(stream.ends),
         alpha=ALPHA,
+        intervals=False,
     )
     regrets: list[float] = []
     for draw in range(draws):

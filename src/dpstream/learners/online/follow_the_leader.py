@@ -60,7 +60,7 @@ class LeaderState:
         open: exact stack of the open tick.
         open_records: its records, null ones included.
         sum: the continual sum's state.
-        point: the released parameters before they are put on their lattice.
+        point: the released parameters, on their lattice.
         start: the parameters of the tick closed last.
         total: weighted sum of the parameters of all closed ticks.
         weight: the sum of those weights: records where their number is public, else ticks.
@@ -288,7 +288,7 @@ class FollowTheLeader:
 
     def init(self) -> LeaderState:
         """The state of an empty stream; its model is zero, or the set's centre."""
-        point = self.problem.start()
+        point = self.stack.published(self.problem.start())
         return LeaderState(
             self.stack.zeros(), 0, self.sum.init(), point, point.copy(), np.zeros_like(point)
         )
@@ -306,7 +306,7 @@ class FollowTheLeader:
                 f"a tick holds more than its public bound of {bound} records; declare a larger "
                 "tick_records, or close ticks more often"
             )
-        self.stack.add(state.open, batch, self.stack.published(state.point))
+        self.stack.add(state.open, batch, state.point)
         state.open_records += len(batch)
 
     def close(self, state: LeaderState, tick: Tick) -> None:
@@ -329,7 +329,7 @@ class FollowTheLeader:
         self.sum.absorb(state.sum, state.open)
         weight = 1.0 if tick.records is None else float(tick.records - state.records)
         state.start = state.point
-        state.total = self._decay * state.total + weight * self.stack.published(state.point)
+        state.total = self._decay * state.total + weight * state.point
         state.weight = self._decay * state.weight + weight
         state.records = tick.records or 0
         state.open, state.open_records = self.stack.zeros(), 0
@@ -339,13 +339,14 @@ class FollowTheLeader:
         measurements, measured = self.sum.release(state.sum, noise)
         variance = self.unit_variance(tick.number)
         records = self._records(state, tick, measured)
-        state.point = self.problem.solution(
+        found = self.problem.solution(
             measured,
             centre=state.total / max(state.weight, 1.0),
             start=state.start,
             records=records,
             variance=variance,
         )
+        state.point = self.stack.published(found)
         model = self._model(state, tick, measured, records=records, variance=variance)
         return Outcome(measurements=measurements, model=model)
 
@@ -407,7 +408,7 @@ class FollowTheLeader:
         variance: float,
     ) -> Mapping[str, Any]:
         """The released parameters, their running average, and the progressive loss."""
-        released = self.stack.published(state.point)
+        released = state.point
         model: dict[str, Any] = {
             "kind": "scores",
             "tick": tick.number,

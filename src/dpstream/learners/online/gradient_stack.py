@@ -23,6 +23,7 @@ from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator, packed_p
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.declaration import require_positive
+from dpstream.learners.online.online_algorithm import loss_code
 from dpstream.losses.generalised_linear import (
     GeneralisedLinearLoss,
     SmoothGeneralisedLinearLoss,
@@ -156,17 +157,17 @@ class GradientStack:
         inside = (rows >= self.first) & (columns < 1 + self.domain.dimension)
         object.__setattr__(self, "_packed", np.flatnonzero(inside).astype(np.int64))
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """Rows of parameters: one per class, or one."""
         return self.loss.classes if isinstance(self.loss, SoftmaxLoss) else 1
 
-    @property
+    @cached_property
     def first(self) -> int:
         """The first column of a batch's rows that is a feature: the constant's, or the next."""
         return 0 if self.domain.intercept else 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Parameters per class, the constant included."""
         return self.domain.dimension + (1 - self.first)
@@ -184,12 +185,12 @@ class GradientStack:
             scales[0] = self.constant_scale
         return scales
 
-    @property
+    @cached_property
     def gradient_size(self) -> int:
         """Coordinates of the gradient."""
         return self.classes * self.width
 
-    @property
+    @cached_property
     def moment_size(self) -> int:
         """Coordinates of the second moments."""
         return {"full": int(self._packed.size), "diagonal": self.width, "none": 0}[self.curvature]
@@ -256,9 +257,16 @@ class GradientStack:
     def add(self, total: ExactVector, batch: Batch, parameters: FloatArray) -> None:
         """Add a batch's stack at the parameters; the sum is the same for every batching."""
         step = int(BLOCK_ROWS / max(1.0, self.slope))
+        code = loss_code(self.loss)
+        lattice = self._on_lattice(parameters)
         for start in range(0, len(batch), step):
             rows = batch.rows[start : start + step]
-            total.add_integers(self._block(rows, parameters))
+            block = (
+                self._block(rows, lattice)
+                if code is None
+                else self._compiled_block(rows, lattice, *code)
+            )
+            total.add_integers(block)
         if self.curvature == "full" and len(batch):
             moments = MomentAccumulator(self.domain.width)
             moments.add_rows(batch.rows)
@@ -270,11 +278,40 @@ class GradientStack:
             )
             total.high[place], total.low[place] = part.high, part.low
 
-    def _block(self, rows: FloatArray, parameters: FloatArray) -> IntArray:
+    def _compiled_block(
+        self, rows: FloatArray, lattice: tuple[FloatArray, int], loss: int, threshold: float
+    ) -> IntArray:
+        """``_block`` for one row of parameters, in one pass over the rows."""
+        from dpstream.learners.online.gradient_kernel import add_rows
+
+        integers, exponent = lattice
+        stack, extras = np.zeros(self.size), np.zeros(2)
+        squares = self.width if self.curvature == "diagonal" else 0
+        add_rows(
+            rows,
+            self.first,
+            integers[0],
+            math.ldexp(1.0, exponent - GRID_BITS),
+            1 + self.domain.dimension,
+            loss,
+            threshold,
+            self.slope * GRID,
+            self.loss_bound if self.loss_weight > 0 else 0.0,
+            stack[: self.width],
+            stack[self.width : self.width + squares],
+            extras,
+        )
+        if self.loss_weight > 0:
+            stack[-1 - (self.count_weight > 0)] = extras[0]
+        if self.count_weight > 0:
+            stack[-1] = extras[1]
+        return stack.astype(np.int64)
+
+    def _block(self, rows: FloatArray, lattice: tuple[FloatArray, int]) -> IntArray:
         """The stack of rows few enough for exact sums; full second moments are left out."""
         dimension = self.domain.dimension
         features = rows[:, self.first : 1 + dimension]
-        scores = self.scores(rows, parameters)
+        scores = self._lattice_scores(rows, lattice)
         targets = rows[:, 1 + dimension :] * (1.0 / GRID)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             slopes = self._slopes(scores, targets)
@@ -295,7 +332,10 @@ class GradientStack:
 
     def scores(self, rows: FloatArray, parameters: FloatArray) -> FloatArray:
         """``<z, theta>`` of every row and class, from exact integer sums."""
-        integers, exponent = self._on_lattice(parameters)
+        return self._lattice_scores(rows, self._on_lattice(parameters))
+
+    def _lattice_scores(self, rows: FloatArray, lattice: tuple[FloatArray, int]) -> FloatArray:
+        integers, exponent = lattice
         sums = rows[:, self.first : 1 + self.domain.dimension] @ integers.T
         return np.ldexp(sums, exponent - GRID_BITS)
 

@@ -16,6 +16,18 @@ from dpstream.losses.huber import HuberLoss
 from dpstream.losses.logistic import LogisticLoss
 from dpstream.losses.squared import SquaredLoss
 
+ROOT_ACCURACY = 2.0**-50
+"""How far a slope that is found as a root may be from it."""
+
+_CODES: dict[type, int] = {LogisticLoss: 0, SquaredLoss: 1, HuberLoss: 2, HingeLoss: 3}
+
+
+def loss_code(loss: object) -> tuple[int, float] | None:
+    """The loss as the compiled loops know it, and its threshold; None if they do not know it."""
+    if type(loss) not in _CODES:
+        return None
+    return _CODES[type(loss)], loss.threshold if isinstance(loss, HuberLoss) else 0.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepProblem:
@@ -61,14 +73,13 @@ class StepProblem:
         Raises:
             ConfigurationError: if they do not know it.
         """
-        known: dict[type, int] = {LogisticLoss: 0, SquaredLoss: 1, HuberLoss: 2, HingeLoss: 3}
-        if type(self.loss) not in known:
+        known = loss_code(self.loss)
+        if known is None:
             raise ConfigurationError(
                 f"the {self.loss.name} loss has no compiled step; perturbed learners take "
                 "logistic, squared, Huber or hinge losses"
             )
-        threshold = self.loss.threshold if isinstance(self.loss, HuberLoss) else 0.0
-        return known[type(self.loss)], threshold
+        return known
 
 
 class OnlineAlgorithm(Protocol):
@@ -89,6 +100,10 @@ class OnlineAlgorithm(Protocol):
 
     def radius(self, problem: StepProblem) -> float:
         """A bound on the norm of every iterate."""
+        ...
+
+    def roundings(self, width: int) -> float:
+        """How often a step rounds its result, in units of ``2^-53`` of the radius."""
         ...
 
     def run(

@@ -51,6 +51,10 @@ class GradientAscent:
         natural = problem.lipschitz / problem.modulus
         return natural if self.ball_radius is None else min(natural, self.ball_radius)
 
+    def roundings(self, width: int) -> float:
+        """Those of the step, and of the norm by which the projection divides."""
+        return 0.5 * width + 8.0
+
     def run(
         self,
         problem: StepProblem,

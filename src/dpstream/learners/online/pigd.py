@@ -32,6 +32,10 @@ class ImplicitGradientDescent:
         """``L / alpha``: an iterate is ``t / (t + 1)`` of the last plus at most its share of it."""
         return problem.lipschitz / problem.modulus
 
+    def roundings(self, width: int) -> float:
+        """A product, a product and a difference in each coordinate."""
+        return 4.0
+
     def run(
         self,
         problem: StepProblem,

@@ -23,7 +23,11 @@ from dpstream.geometry.declaration import require_positive
 from dpstream.learners.description import described, described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.online.gradient_stack import natural_slope
-from dpstream.learners.online.online_algorithm import OnlineAlgorithm, StepProblem
+from dpstream.learners.online.online_algorithm import (
+    ROOT_ACCURACY,
+    OnlineAlgorithm,
+    StepProblem,
+)
 from dpstream.learners.online.release_price import ReleasePrice, Schedule
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss, SmoothGeneralisedLinearLoss
 from dpstream.mechanisms.continual.strategy import Promise
@@ -82,14 +86,16 @@ def float_drift(
     """How far a computed release may be from the exact one, whatever the stream.
 
     Step s errs by at most ``e_s``; later steps contract it to ``(s + 1) / (t + 1) e_s``, so errors
-    of ``e`` each amount to ``(t + 2) / 2 e``. A step rounds each coordinate three times; the slope
+    of ``e`` each amount to ``(t + 2) / 2 e``. A step rounds each coordinate a few times; the slope
     errs as the score does, times the second derivative and the step, for smooth losses; for a
-    kink the implicit step is still non-expansive in the score's error along the record.
+    kink the implicit step is still non-expansive in the score's error along the record. A slope
+    found as a root errs by its accuracy, whatever the clip.
     """
     radius = algorithm.radius(problem)
     products = (width + 16) * _UNIT_ROUNDOFF * radius
-    rounding = 4.0 * _UNIT_ROUNDOFF * radius
-    slopes = (width + 16) * _UNIT_ROUNDOFF * problem.lipschitz / problem.modulus
+    rounding = algorithm.roundings(width) * _UNIT_ROUNDOFF * radius
+    slope = (width + 16) * _UNIT_ROUNDOFF * problem.slope + ROOT_ACCURACY
+    slopes = 2.0 * slope * problem.length / problem.modulus
     if isinstance(problem.loss, SmoothGeneralisedLinearLoss):
         drift = 0.5 * (steps + 2) * rounding + 2.0 * problem.bend * products / problem.modulus
     else:

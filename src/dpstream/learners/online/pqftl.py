@@ -36,6 +36,7 @@ def pqftl(
     horizon: int | None,
     alpha: float,
     strategy: str | Strategy = AUTO,
+    intervals: bool = True,
 ) -> PrivIncReg1:
     """The learner of Algorithm 4, on ``(y - <v, x>)^2 / 2 + (alpha / 2) |x|^2`` per record.
 
@@ -47,6 +48,8 @@ def pqftl(
         horizon: how many ticks may be closed, or None for a stream without end.
         alpha: the penalty per record.
         strategy: of the continual sum of moments.
+        intervals: whether releases carry standard errors and intervals, which take most of a
+            release's time where the leader is restricted.
     """
     require_positive("alpha", alpha)
     return PrivIncReg1(
@@ -58,4 +61,5 @@ def pqftl(
         strategy=strategy,
         penalty=alpha,
         radius=None if domain.intercept else pqftl_radius(alpha),
+        intervals=intervals,
     )

@@ -4,15 +4,11 @@ Imported at the first batch, for numba is slow to load. Scalar operations in a f
 iterate is the same for every chunking.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 
 from dpstream.arrays import FloatArray
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from dpstream.domain.kernel import compiled
+from dpstream.learners.online.online_algorithm import ROOT_ACCURACY
 
 LOGISTIC, SQUARED, HUBER, HINGE = 0, 1, 2, 3
 """Losses that the loops know."""
@@ -20,19 +16,8 @@ LOGISTIC, SQUARED, HUBER, HINGE = 0, 1, 2, 3
 _NEWTON_STEPS = 400
 """Never reached: a step is at most half of the one before the last, or halves the bracket."""
 
-_ACCURACY = 2.0**-50
 
-
-def _compiled(function: Function) -> Function:
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        compiled = numba.njit(function, cache=True, **options)
-    except RuntimeError:  # there is no folder to keep compiled code in
-        compiled = numba.njit(function, **options)
-    return cast("Function", compiled)
-
-
-@_compiled
+@compiled()
 def slope_at(loss: int, score: float, target: float, threshold: float) -> float:
     """``l'(u, y)``; at the hinge's kink the outer slope."""
     if loss == LOGISTIC:
@@ -49,7 +34,7 @@ def slope_at(loss: int, score: float, target: float, threshold: float) -> float:
     return residual
 
 
-@_compiled
+@compiled()
 def implicit_slope(
     loss: int, score: float, target: float, step: float, threshold: float, clip: float
 ) -> float:
@@ -80,7 +65,7 @@ def implicit_slope(
         raw = slope_at(loss, value, target, threshold)
         slope = min(max(raw, -clip), clip)
         residual = value + step * slope - score
-        if abs(residual) <= step * _ACCURACY:
+        if abs(residual) <= step * ROOT_ACCURACY:
             break
         if residual > 0.0:
             upper = value
@@ -98,7 +83,7 @@ def implicit_slope(
     return slope
 
 
-@_compiled
+@compiled()
 def implicit_steps(
     rows: FloatArray,
     scales: FloatArray,
@@ -138,7 +123,7 @@ def implicit_steps(
             total[j] += point[j]
 
 
-@_compiled
+@compiled()
 def gradient_steps(
     rows: FloatArray,
     scales: FloatArray,

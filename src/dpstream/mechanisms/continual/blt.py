@@ -96,7 +96,7 @@ class BufferedToeplitz(FilteredStrategy):
 
     def variance(self, tick: int) -> float:
         """Variance per coordinate of the decoded sum at ``tick``, for ``sigma = 1``."""
-        return self.decoding.inner(self.decoding, tick)
+        return self.decoding.energy(tick)
 
     def covariance(self, earlier: int, later: int) -> float:
         """Covariance per coordinate between two ticks' decoded sums, for ``sigma = 1``."""

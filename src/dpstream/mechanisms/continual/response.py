@@ -82,6 +82,17 @@ class ExponentialSum:
         """The sum of the first ``count`` terms, or of all of them."""
         return math.fsum(self.weights * _geometric(self.rates, self._logs, count))
 
+    @cached_property
+    def _squares(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        rate = self.rates[:, None] + self.rates - self.rates[:, None] * self.rates
+        log = self._logs[:, None] + self._logs
+        return np.outer(self.weights, self.weights), rate, log
+
+    def energy(self, count: int) -> float:
+        """``sum_{k < count} self[k]^2``; what does not depend on ``count`` is computed once."""
+        weights, rate, log = self._squares
+        return math.fsum((weights * _geometric(rate, log, count)).ravel().tolist())
+
     def inner(
         self,
         other: "ExponentialSum",

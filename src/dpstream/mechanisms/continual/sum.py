@@ -255,7 +255,7 @@ class ContinualSum:
     def _node_variance(self) -> FloatArray:
         return (self.sigma * self.kind.spread(self.dimension) / self.scale_vector) ** 2
 
-    @property
+    @cached_property
     def horizon(self) -> int | None:
         """The last tick: the strategy's, or the last whose sums surely fit the integers."""
         grows = math.isinf(self.strategy.code_bound()) or self.promise is Promise.WHILE_LIVE
