@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -48,6 +49,7 @@ def run_to_end(
     sizes: Sequence[int],
     insecure_seed: int | None = None,
     group: int = 1,
+    made_by: str | None = None,
     fatal_step: int | None = None,
     fatal_signal: int = signal.SIGKILL,
 ) -> list[str]:
@@ -59,6 +61,8 @@ def run_to_end(
         sizes: of the chunks.
         insecure_seed: for comparing streams that were created apart.
         group: how many releases may share a transaction.
+        made_by: ``"module:function"`` that makes another stream and its records, given ``ticks``
+            and ``insecure_seed``; None for the counting one.
         fatal_step: send itself a signal at this step, counted from 1.
         fatal_signal: which one: to die, or to be paused.
 
@@ -72,11 +76,18 @@ def run_to_end(
         if len(steps) == fatal_step:
             os.kill(os.getpid(), fatal_signal)
 
-    stream = crash_stream(ticks=ticks, insecure_seed=insecure_seed, charge_each=group == 1)
+    stream: Stream[Any] = crash_stream(
+        ticks=ticks, insecure_seed=insecure_seed, charge_each=group == 1
+    )
+    rows: Any = small_records(10 * ticks)
+    if made_by is not None:
+        module, _, function = made_by.partition(":")
+        make = getattr(import_module(module), function)
+        stream, rows = make(ticks=ticks, insecure_seed=insecure_seed)
     store = SqliteStore(folder / STORE, on_step=on_step)
     log = ReleaseLog(folder / LOG)
     with Session(stream, store=store, sinks=[log], group=group, on_step=on_step) as session:
-        for _ in session.run(ArraySource(small_records(10 * ticks), sizes)):
+        for _ in session.run(ArraySource(rows, sizes)):
             pass
     return steps
 
@@ -88,6 +99,7 @@ def start_run(
     sizes: Sequence[int],
     insecure_seed: int | None = None,
     group: int = 1,
+    made_by: str | None = None,
     fatal_step: int | None = None,
     fatal_signal: int = signal.SIGKILL,
 ) -> BaseProcess:
@@ -100,6 +112,7 @@ def start_run(
         "sizes": sizes,
         "insecure_seed": insecure_seed,
         "group": group,
+        "made_by": made_by,
         "fatal_step": fatal_step,
         "fatal_signal": fatal_signal,
     }
