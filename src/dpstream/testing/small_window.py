@@ -91,8 +91,8 @@ def regression(*, ticks: int, insecure_seed: int | None) -> Made:
 
 def users(*, ticks: int, insecure_seed: int | None) -> Made:
     """Users with at most three records, who come again and again."""
-    unit = Unit(kind="user", cap=3, column="id")
-    learner = SlidingWindowRelease(window_records=3 * BLOCK, **_BLOCKS | {"unit": unit})
+    settings: dict[str, Any] = _BLOCKS | {"unit": Unit(kind="user", cap=3, column="id")}
+    learner = SlidingWindowRelease(window_records=3 * BLOCK, **settings)
     stream, rows = _stream(learner, ticks, insecure_seed)
     names = [*(column.name for column in DOMAIN.columns), DOMAIN.targets[0].name]
     numbers = np.asarray(rows, np.float64).tolist()
