@@ -4,17 +4,15 @@ import gzip
 import io
 import json
 import math
-import os
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import call, one_line
 
 from dpstream.cli.config import load_config, parse_config
-from dpstream.cli.main import main
 from dpstream.cli.progress import progress_line
 from dpstream.connectors.extent import estimated_records
 from dpstream.engine.ports import Progress
@@ -42,20 +40,6 @@ name = "PrivIncReg1"
 """
 
 
-def call(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """One command in this process: its exit code and what it printed."""
-    out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
-    os.chdir(folder)
-    try:
-        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
-            main(list(arguments))
-    finally:
-        os.chdir(before)
-    return subprocess.CompletedProcess(
-        arguments, int(stopped.value.code or 0), out.getvalue(), err.getvalue()
-    )
-
-
 @pytest.fixture(autouse=True)
 def no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DPSTREAM_KEY", raising=False)
@@ -74,15 +58,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "good.toml").write_text(GOOD)
     (tmp_path / "rows.csv").write_text(rows(220))
     return tmp_path
-
-
-def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
-    assert done.returncode == code, done.stderr
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("dpstream: ")
-    assert "Traceback" not in done.stderr
-    return lines[0]
 
 
 def test_a_run_leaves_its_files_and_says_what_it_did(folder: Path) -> None:

@@ -16,6 +16,7 @@ from dpstream.audit.confidence import (
 )
 from dpstream.audit.finding import Finding
 from dpstream.privacy.curve import PrivacyCurve
+from dpstream.privacy.trade_off import least_missed
 
 REQUIRED_POWER = 0.05
 """An audit must be able to catch a noise scale that is wrong by this much."""
@@ -86,12 +87,7 @@ class Evidence:
     def claimed_trade_off(self, alarms: FloatArray) -> FloatArray:
         """The least errors of the second kind that the claim allows."""
         largest = self.claimed_epsilon if math.isfinite(self.claimed_epsilon) else 20.0
-        least = np.zeros_like(alarms)
-        for epsilon in np.linspace(0.0, max(largest, 1e-3), _PICTURE_POINTS):
-            delta = self.claim.delta(float(epsilon))
-            least = np.maximum(least, 1.0 - delta - math.exp(epsilon) * alarms)
-            least = np.maximum(least, math.exp(-epsilon) * (1.0 - delta - alarms))
-        return least
+        return least_missed(self.claim, alarms, largest=largest)
 
 
 @dataclass(frozen=True, kw_only=True)

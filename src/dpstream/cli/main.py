@@ -111,6 +111,34 @@ def audit(
 
 
 @app.command()
+def explain(
+    config: Annotated[
+        Path | None, typer.Argument(help="Explain the guarantee of this configuration.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Or of this epsilon ...")] = None,
+    delta: Annotated[float | None, typer.Option(help="... and this delta.")] = None,
+    neighbours: Annotated[
+        str, typer.Option(help="With --epsilon: zero_out or replace.")
+    ] = "zero_out",
+    cap: Annotated[
+        int | None, typer.Option(help="With --epsilon: the unit is a user with so many records.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write a page with a picture here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What epsilon means: an attacker's best odds."""
+    _command("explain", "explain")(
+        config,
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        cap=cap,
+        picture=picture,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment, or all of them.")],
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
