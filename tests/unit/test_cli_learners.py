@@ -39,6 +39,7 @@ intercept = {intercept}
 BLOCKS = "loss = 'logistic'\nridge = 0.1\nradius = 2.0\n"
 
 GOOD = {
+    "auto": "constraint = 'l2'",
     "RunningSum": "window = 4\ncount = true",
     "PrivIncReg1": "constraint = { name = 'l1', radius = 2.0 }",
     "PrivIncReg2": "constraint = 'l1'\nprojection_seed = 1",
@@ -56,7 +57,7 @@ GOOD = {
     "DecayedRelease": BLOCKS + "decay = 0.8",
     "WindowedRegression": "window_ticks = 4",
 }
-NUMBERS = ("RunningSum", "PrivIncReg1", "PrivIncReg2", "PQFTL", "WindowedRegression")
+NUMBERS = ("auto", "RunningSum", "PrivIncReg1", "PrivIncReg2", "PQFTL", "WindowedRegression")
 
 
 def stream(

@@ -15,12 +15,14 @@ from dpstream.cli.declaration import (
     assemble_unit,
     ticks_of,
 )
-from dpstream.cli.options import EXTRA, key_of, option_model, part_kinds, read_options
+from dpstream.cli.options import EXTRA, key_of, left_out, option_model, part_kinds, read_options
 from dpstream.cli.part import build_algorithm, build_loss, build_set, build_solver
 from dpstream.connectors.released_models import LoggedModels
 from dpstream.domain.domain import Domain
+from dpstream.domain.target import LabelTarget
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
+from dpstream.learners.incremental.auto import AutoIncremental
 from dpstream.learners.incremental.priv_inc_erm import PrivIncERM, RefitInterval
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.incremental.priv_inc_reg2 import PrivIncReg2
@@ -55,11 +57,13 @@ class Row:
         make: its constructor; parameters that no section supplies are keys of ``[learner]``.
         constants: whether its constraint set holds the constants too.
         memory: whether it takes windowed and decayed strategies, which need a number more.
+        counted: whether its ticks must close by count.
     """
 
     make: Callable[..., Learner[Any]]
     constants: bool = False
     memory: bool = False
+    counted: bool = False
 
 
 def _priv_inc_erm(
@@ -96,20 +100,21 @@ def _priv_inc_erm(
 
 
 LEARNERS: Mapping[str, Row] = {
+    "auto": Row(make=AutoIncremental),
     "RunningSum": Row(make=RunningSum, memory=True),
     "PrivIncReg1": Row(make=PrivIncReg1),
     "PrivIncReg2": Row(make=PrivIncReg2),
-    "PrivIncERM": Row(make=_priv_inc_erm, constants=True),
+    "PrivIncERM": Row(make=_priv_inc_erm, constants=True, counted=True),
     "PQFTL": Row(make=pqftl),
     "FollowTheLeader": Row(make=FollowTheLeader, memory=True),
     "WDP-COCOP": Row(make=wdp_cocop),
     "WDP-COCOL": Row(make=wdp_cocol),
-    "POCP": Row(make=POCP),
-    "MultiResolutionRelease": Row(make=MultiResolutionRelease),
-    "ContinualRelease": Row(make=ContinualRelease),
-    "BasicRelease": Row(make=BasicRelease),
-    "SlidingWindowRelease": Row(make=SlidingWindowRelease),
-    "DecayedRelease": Row(make=DecayedRelease),
+    "POCP": Row(make=POCP, counted=True),
+    "MultiResolutionRelease": Row(make=MultiResolutionRelease, counted=True),
+    "ContinualRelease": Row(make=ContinualRelease, counted=True),
+    "BasicRelease": Row(make=BasicRelease, counted=True),
+    "SlidingWindowRelease": Row(make=SlidingWindowRelease, counted=True),
+    "DecayedRelease": Row(make=DecayedRelease, counted=True),
     "WindowedRegression": Row(make=WindowedRegression),
 }
 """Every learner of the catalogue, and the papers' names for arrangements of them."""
@@ -142,6 +147,7 @@ SUPPLIED: Mapping[str, Callable[[Config], Any]] = {
     "tick_records": _tick_records,
     "block_records": lambda config: ticks_of(config).every,
     "releases": _releases,
+    "counted": lambda config: ticks_of(config).every is not None,
     "expected_records": _expected_records,
 }
 """Parameters that other sections of the configuration tell."""
@@ -153,18 +159,20 @@ def assemble_learner(config: Config) -> Learner[Any]:
     if name not in LEARNERS:
         raise ConfigurationError(f"learner.name is {name!r}{nearest(name, LEARNERS)}")
     row = LEARNERS[name]
+    if row.counted and ticks_of(config).every is None:
+        raise ConfigurationError(
+            f"{name} needs ticks of a public number of records; write [schedule] every = N "
+            "instead of interval"
+        )
     parameters = inspect.signature(row.make).parameters
-    values: dict[str, Any] = {}
-    for parameter in parameters.keys() & SUPPLIED.keys():
-        value = SUPPLIED[parameter](config)
-        if value is None and parameter in ("tick_records", "block_records"):
-            if parameters[parameter].default is inspect.Parameter.empty:
-                raise ConfigurationError(
-                    f"{name} needs ticks of a public number of records; write [schedule] "
-                    "every = N instead of interval"
-                )
-            continue  # the learner's own bound
-        values[parameter] = value
+    values = {name: SUPPLIED[name](config) for name in parameters.keys() & SUPPLIED.keys()}
+    if values.get("tick_records", 0) is None:
+        if parameters["tick_records"].default is inspect.Parameter.empty:
+            raise ConfigurationError(
+                f"{name} plans with the records of a tick; beside interval write tick_records = N, "
+                "the most that may come in one"
+            )
+        del values["tick_records"]  # the learner's own bound
     memory = frozenset(EXTRA) if row.memory else frozenset[str]()
     given = read_options(
         option_model(row.make, frozenset(values), memory), config.learner.options, section="learner"
@@ -173,7 +181,18 @@ def assemble_learner(config: Config) -> Learner[Any]:
     own |= _parts(row, own, values["domain"])
     if row.memory:
         own |= _strategy(own, given, values["horizon"])
-    return row.make(**values, **own)
+    _check_target(config, values["domain"])
+    return row.make(**left_out(row.make, {*values, *own}), **values, **own)
+
+
+def _check_target(config: Config, domain: Domain) -> None:
+    """Refuse to choose a regression for classes."""
+    if config.learner.name == AUTO and any(isinstance(t, LabelTarget) for t in domain.targets):
+        raise ConfigurationError(
+            "learner.name is 'auto', which chooses among regressions, but the target has labels; "
+            'write name = "FollowTheLeader" with loss = "logistic", or "softmax" for three '
+            "labels or more"
+        )
 
 
 def _parts(row: Row, own: Mapping[str, Any], domain: Domain) -> dict[str, Any]:

@@ -7,7 +7,7 @@ here. Types and unknown keys are checked before anything is built; values by the
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BeforeValidator, ValidationError, create_model
@@ -78,9 +78,21 @@ def option_model(
     for name, parameter in inspect.signature(make).parameters.items():
         if name in supplied or name in HIDDEN:
             continue
-        default = ... if parameter.default is parameter.empty else parameter.default
+        default = parameter.default
+        if default is parameter.empty:
+            default = None if may_be_none(hints[name]) else ...
         keys[key_of(name)] = (option_type(hints[name]), default)
     return create_model(f"{make.__name__}Options", __base__=Section, **keys)
+
+
+def left_out(make: Callable[..., Any], given: Collection[str]) -> dict[str, None]:
+    """Parameters without a default that were not given and may be None."""
+    hints = _hints(make)
+    return {
+        name: None
+        for name, parameter in inspect.signature(make).parameters.items()
+        if parameter.default is parameter.empty and name not in given and may_be_none(hints[name])
+    }
 
 
 def part_kinds(make: Callable[..., Any]) -> dict[str, str]:
@@ -95,6 +107,11 @@ def part_kinds(make: Callable[..., Any]) -> dict[str, str]:
 
 def _hints(make: Callable[..., Any]) -> dict[str, Any]:
     return get_type_hints(make.__init__ if inspect.isclass(make) else make)
+
+
+def may_be_none(hint: Any) -> bool:
+    """Whether a parameter of that type may be left out."""
+    return NoneType in get_args(hint)
 
 
 EXTRA: Mapping[str, Any] = {"window": int | None, "decay": float | None}

@@ -211,7 +211,24 @@ def build_loss(declared: Declaration, domain: Domain, *, key: str) -> Loss:
     """A loss on the domain's targets."""
     if not domain.targets:
         raise ConfigurationError("a loss predicts something; declare [targets.NAME]")
-    return LOSSES.build(declared, key=key, domain=domain)
+    loss: Loss = LOSSES.build(declared, key=key, domain=domain)
+    _check_labels(loss, domain, key)
+    return loss
+
+
+def _check_labels(loss: Loss, domain: Domain, key: str) -> None:
+    """Refuse a loss for labels on numbers, and one for numbers on many labels."""
+    target = domain.targets[0]
+    labels = len(target.labels) if isinstance(target, LabelTarget) else 0
+    if labels > 2 and not isinstance(loss, SoftmaxLoss):
+        raise ConfigurationError(
+            f'{key} is {loss.name!r}, but the target has {labels} labels; write loss = "softmax"'
+        )
+    if labels == 0 and isinstance(loss, LogisticLoss | HingeLoss | SmoothedHingeLoss):
+        raise ConfigurationError(
+            f"{key} is {loss.name!r}, which needs a target with two labels; write "
+            'labels = ["...", "..."] for the target, or loss = "squared" for a number'
+        )
 
 
 def build_set(

@@ -5,15 +5,10 @@ from collections.abc import Mapping
 from dpstream.cli.config import BatchSection, Config
 from dpstream.cli.declaration import assemble_budget, assemble_domain, assemble_unit
 from dpstream.cli.part import build_loss, build_set, build_solver
-from dpstream.domain.domain import Domain
-from dpstream.domain.target import LabelTarget
 from dpstream.engine.schedule import EveryRecords
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
 from dpstream.learners.incremental.priv_inc_erm import HistoryState, PrivIncERM
-from dpstream.losses.hinge import HingeLoss, SmoothedHingeLoss
-from dpstream.losses.logistic import LogisticLoss
-from dpstream.losses.loss import Loss
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.privacy.unit import Neighbours
@@ -42,7 +37,6 @@ def assemble_problem(config: Config, declared: BatchSection) -> Problem:
             "one, and give the others configurations and budgets of their own"
         )
     loss = build_loss(declared.loss, domain, key="batch.loss")
-    _check_labels(domain, loss)
     chosen = declared.constraint
     if isinstance(chosen, str):
         chosen = {"name": chosen, "radius": declared.radius}
@@ -61,22 +55,6 @@ def assemble_problem(config: Config, declared: BatchSection) -> Problem:
         unit=assemble_unit(config),
         gradient_clip=declared.gradient_clip,
     )
-
-
-def _check_labels(domain: Domain, loss: Loss) -> None:
-    """Refuse a loss for labels on numbers, and one for numbers on many labels."""
-    target = domain.targets[0]
-    labels = len(target.labels) if isinstance(target, LabelTarget) else 0
-    if labels > 2 and not isinstance(loss, SoftmaxLoss):
-        raise ConfigurationError(
-            f"batch.loss is {loss.name!r}, but the target has {labels} labels; write "
-            'loss = "softmax"'
-        )
-    if labels == 0 and isinstance(loss, LogisticLoss | HingeLoss | SmoothedHingeLoss):
-        raise ConfigurationError(
-            f"batch.loss is {loss.name!r}, which needs a target with two labels; write "
-            'labels = ["...", "..."] for the target, or loss = "squared" for a number'
-        )
 
 
 def assemble_batch_stream(

@@ -355,6 +355,7 @@ class BlockLearner(ABC):
         """The newest model; zero, and marked as not ready, before there is one."""
         newest = state.stack[-1][1] if state.stack else np.zeros(self.solver.dimension)
         return {
+            "kind": "scores",
             "tick": tick.number,
             "records": tick.records,
             "loss": self.loss.name,
