@@ -1,5 +1,6 @@
 """Two processes on one stream: one writes, the other is refused, whatever happens to them."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -122,3 +123,30 @@ def test_writers_that_start_at_once_leave_one_history(history: bytes, tmp_path: 
         assert 0 in codes
         assert (folder / LOG).read_bytes() == history
         assert verify_store(folder / STORE, published=folder / LOG).passed
+
+
+def test_a_fork_of_a_writer_cannot_write_and_takes_nothing_from_it(history: bytes, tmp_path: Path):
+    stream = crash_stream(ticks=TICKS, insecure_seed=2)
+    store, log = SqliteStore(tmp_path / STORE), ReleaseLog(tmp_path / LOG)
+    source = ArraySource(small_records(10 * TICKS), SIZES)
+    with Session(stream, store=store, sinks=[log]) as session:
+        running = session.run(source)
+        next(running)
+
+        def go_on() -> None:
+            with session:
+                try:
+                    list(running)
+                except StoreLocked:
+                    os._exit(REFUSED)
+
+        fork = multiprocessing.get_context("fork").Process(target=go_on)
+        fork.start()
+        fork.join(60)
+        assert fork.exitcode == REFUSED
+        closing = multiprocessing.get_context("fork").Process(target=session.close)
+        closing.start()
+        closing.join(60)
+        assert closing.exitcode == 0
+        list(running)
+    assert (tmp_path / LOG).read_bytes() == history

@@ -12,7 +12,7 @@ from dpstream.domain.batch import GRID, Batch, RawChunk
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
 from dpstream.engine.memory import MemoryStore
-from dpstream.engine.ports import CollectingSink, Progress
+from dpstream.engine.ports import CollectingSink, Progress, ReleaseRow
 from dpstream.engine.publication import from_line, to_line
 from dpstream.engine.schedule import EveryInterval, EveryRecords, Schedule, Thinning
 from dpstream.engine.session import Session
@@ -471,3 +471,28 @@ def test_a_user_unit_needs_the_users_column():
     stream = user_stream(Unit(kind="user", cap=2, column="who"))
     with Session(stream, store=MemoryStore()) as session, pytest.raises(SchemaError, match="who"):
         list(session.run(ArraySource([{"x": 1.0}], [1])))
+
+
+class FullSink(CollectingSink):
+    """A sink that cannot take one of the releases."""
+
+    full = True
+
+    def publish(self, row: ReleaseRow) -> None:
+        if self.full and row.tick == 2:
+            raise StoreError("no room")
+        super().publish(row)
+
+
+def test_a_sink_that_failed_ends_the_session_and_misses_nothing_later():
+    store, sink, stream, rows = MemoryStore(), FullSink(), small_stream(), small_records(50)
+    with Session(stream, store=store, sinks=[sink]) as session:
+        with pytest.raises(StoreError, match="no room"):
+            list(session.run(ArraySource(rows, [10])))
+        # Going on would publish tick 3 to a sink that has no tick 2.
+        with pytest.raises(StoreError, match="ended or failed"):
+            session.checkpoint()
+    sink.full = False
+    with Session(stream, store=store, sinks=[sink]) as session:
+        list(session.run(ArraySource(rows, [10])))
+    assert sorted(sink.lines) == [1, 2, 3, 4, 5]

@@ -329,12 +329,15 @@ class Session(Uncopyable, Generic[State]):
             ledger=[row for item in ready for row in item.charged],
             publications=[item.publication for item in ready],
         )
+        # A sink that failed would miss a release if the next one came: reopening sends it again.
+        self._failed = True
         self._on_step("committed")
         for item in ready:
             for sink in self._sinks:
                 sink.publish(item.publication.row)
                 self._on_step("published")
             self._published += 1
+        self._failed = False
 
     def checkpoint(self) -> None:
         """Make everything read so far durable, the open tick included, without a release."""

@@ -46,6 +46,10 @@ class Holder:
         """This writer of this process writes no more."""
         _alive_here.discard(self.nonce)
 
+    def is_elsewhere(self) -> bool:
+        """Whether this process is a fork of the writer's: it holds a copy of the token."""
+        return self.process != os.getpid()
+
     @classmethod
     def from_text(cls, text: str) -> "Holder":
         """Read it back."""

@@ -201,8 +201,8 @@ class SqliteStore(Uncopyable):
         """Give up the lease and the file."""
         connection, holder = self._opened, self._holder
         self._opened, self._holder, self._known_vault = None, None, None
-        if connection is None:
-            return
+        if connection is None or (holder is not None and holder.is_elsewhere()):
+            return  # A fork leaves the lease, and the locks on the file, to whom they belong.
         try:
             if holder is not None:
                 holder.retire()
@@ -297,6 +297,11 @@ class SqliteStore(Uncopyable):
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection, None, None]:
+        if self._holder is not None and self._holder.is_elsewhere():
+            raise StoreLocked(
+                f"{self.name} belongs to the process that opened it, and this one is a fork of it; "
+                "open streams after forking, and each in one process"
+            )
         connection = self._connection
         with self._guard():
             connection.execute("BEGIN IMMEDIATE")
