@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from command_line import call, one_line
 
@@ -183,6 +185,11 @@ MISTAKES = {
     "delta of zero with Gaussian noise": (changed("1e-6", "0.0"), "delta"),
     "epsilon of zero": (changed("epsilon = 1.0", "epsilon = 0"), "privacy.epsilon"),
     "epsilon as text": (changed("1.0", '"one"'), "privacy.epsilon"),
+    "epsilon in quotes": (changed("epsilon = 1.0", 'epsilon = "1.0"'), "privacy.epsilon"),
+    "epsilon a truth value": (changed("epsilon = 1.0", "epsilon = true"), "privacy.epsilon"),
+    "epsilon beyond any noise": (changed("epsilon = 1.0", "epsilon = 1e300"), "asks for some"),
+    "every in quotes": (changed("every = 50", 'every = "50"'), "schedule.every"),
+    "an infinite bound": (changed("upper = 1\n", "upper = inf\n"), "columns.a.upper"),
     "epsilon left out": (changed("epsilon = 1.0\n", ""), "privacy has no default"),
     "neighbours misspelt": (changed("zero_out", "zero-out"), "privacy.neighbours"),
     "unknown key": (changed("every = 50", "evry = 50"), "did you mean 'every'?"),
@@ -268,17 +275,53 @@ def test_a_corrupt_row_names_its_line_and_never_its_content(
     assert "secret" not in line
 
 
-def test_a_stream_past_its_horizon_stops_and_keeps_what_it_has(folder: Path) -> None:
-    (folder / "long.csv").write_text(rows(600))
-    line = one_line(call("run", "good.toml", "--input", "long.csv", folder=folder), 1)
+@pytest.mark.parametrize("name", ["long.csv", "long.csv.gz", "long.parquet"])
+def test_a_file_longer_than_the_horizon_is_refused_before_anything_is_written(
+    name: str, folder: Path
+) -> None:
+    def write(count: int) -> None:
+        text = rows(count)
+        if name.endswith(".parquet"):
+            table = pyarrow.csv.read_csv(io.BytesIO(text.encode()))
+            pyarrow.parquet.write_table(table, folder / name)
+        elif name.endswith(".gz"):
+            (folder / name).write_bytes(gzip.compress(text.encode()))
+        else:
+            # Blank lines are no records.
+            (folder / name).write_text(text + "\n" * 30)
+
+    write(401)
+    line = one_line(call("run", "good.toml", "--input", name, folder=folder), 2)
+    assert "more than the 400 records" in line
+    assert not (folder / "out").exists()
+    write(400)
+    assert call("run", "good.toml", "--input", name, folder=folder).returncode == 0
+
+
+def test_a_stream_past_its_horizon_stops_and_keeps_what_it_has(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(rows(600).encode())))
+    (folder / "piped.toml").write_text(GOOD + '[source]\nformat = "csv"\n')
+    line = one_line(call("run", "piped.toml", "--input", "-", folder=folder), 1)
     assert "after tick 8" in line
     assert len((folder / "out" / "releases.jsonl").read_text().splitlines()) == 8
     assert json.loads((folder / "out" / "model.json").read_text())["tick"] == 8
 
 
+def test_declared_records_need_not_fill_the_last_tick(folder: Path) -> None:
+    (folder / "c.toml").write_text(GOOD.replace("horizon = 8", "records = 220"))
+    done = call("run", "c.toml", "--input", "rows.csv", "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] == 220
+    assert json.loads(done.stdout)["tick"] == 4
+
+
 def test_missing_sources_and_read_only_folders_are_one_line(folder: Path) -> None:
     line = one_line(call("run", "good.toml", "--input", "gone.csv", folder=folder), 1)
     assert "gone.csv" in line
+    # Nothing was begun: the same command works once the file is there.
+    assert not (folder / "out").exists()
     (folder / "file").write_text("")
     done = call("run", "good.toml", "--input", "rows.csv", "--out", "file/out", folder=folder)
     assert "cannot be made" in one_line(done, 1)

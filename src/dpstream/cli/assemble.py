@@ -6,7 +6,7 @@ from typing import Any
 from dpstream.cli.config import Config
 from dpstream.cli.declaration import assemble_schedule
 from dpstream.cli.learner import assemble_learner
-from dpstream.connectors.location import Format
+from dpstream.connectors.location import STANDARD_INPUT, Format, require_readable
 from dpstream.connectors.opening import open_source
 from dpstream.engine.ports import Source
 from dpstream.engine.stream import Stream
@@ -23,13 +23,24 @@ def assemble_stream(config: Config, *, insecure_seed: int | None = None) -> Stre
 
 
 def assemble_source(config: Config, *, folder: Path, input_path: str | None) -> Source:
-    """The source to read: the command line's, else the configuration's, beside its file."""
+    """The source to read: the command line's, else the configuration's, beside its file.
+
+    Raises:
+        SourceError: if there is nothing to read; nothing was begun for it.
+    """
     format_: Format | None = config.source.format
+    location = source_location(config, folder=folder, input_path=input_path)
+    require_readable(location, format_)
+    return open_source(location, format_=format_)
+
+
+def source_location(config: Config, *, folder: Path, input_path: str | None) -> str:
+    """Where the records are, as the command line or the configuration says."""
     if input_path is not None:
-        return open_source(input_path, format_=format_)
+        return input_path
     if config.source.path is None:
         raise ConfigurationError(
             "no source: give --input FILE (or - for standard input), or [source] path"
         )
     location = config.source.path
-    return open_source(location if location == "-" else str(folder / location), format_=format_)
+    return location if location == STANDARD_INPUT else str(folder / location)

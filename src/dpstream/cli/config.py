@@ -16,9 +16,12 @@ from dpstream.errors import ConfigurationError
 
 
 class Section(BaseModel):
-    """A table of the file; keys that it does not know are errors."""
+    """A table of the file; keys that it does not know are errors.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+    Values keep their type: a number in quotes or a truth value is no number.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class SourceSection(Section):
@@ -33,7 +36,7 @@ class ColumnSection(Section):
 
     lower: float | None = None
     upper: float | None = None
-    categories: tuple[str, ...] | None = None
+    categories: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     boolean: bool = False
 
     @model_validator(mode="after")
@@ -59,7 +62,7 @@ class TargetSection(Section):
 
     lower: float | None = None
     upper: float | None = None
-    labels: tuple[str | int, ...] | None = None
+    labels: Annotated[tuple[str | int, ...], Field(strict=False)] | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> "TargetSection":

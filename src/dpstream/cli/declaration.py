@@ -70,7 +70,9 @@ def assemble_horizon(config: Config, schedule: Schedule) -> int | None:
             f"schedule.records is {declared.records}, which does not fill one tick of "
             f"{declared.every} records; raise records or lower every"
         )
-    return ticks
+    # Records after the last full tick open one more, which is not published.
+    opened = schedule.horizon_ticks(declared.records - 1) == ticks
+    return ticks + opened
 
 
 def assemble_budget(config: Config) -> Budget:

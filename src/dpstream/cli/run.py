@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpstream.cli.assemble import assemble_source, assemble_stream
+from dpstream.cli.assemble import assemble_source, assemble_stream, source_location
 from dpstream.cli.config import Config, load_config
 from dpstream.cli.folder import RunFolder, ledger_json, model_json, write_public
 from dpstream.cli.output import print_json, print_text
 from dpstream.cli.problem import assemble_batch_stream
 from dpstream.cli.progress import progress_line
 from dpstream.cli.summary import describe_model
-from dpstream.connectors.extent import estimated_records
+from dpstream.connectors.extent import estimated_records, has_more_records
 from dpstream.engine.ports import Source
 from dpstream.engine.publication import from_line
+from dpstream.engine.schedule import EveryRecords, Thinning
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
@@ -47,14 +48,29 @@ def run(
         )
     if resume:
         folder.require_store()
+    location = source_location(config, folder=config_path.parent, input_path=input_path)
+    if not resume:
+        _refuse_beyond_horizon(stream, location, config)
     folder.create()
-    location = input_path or str(config_path.parent / (config.source.path or ""))
     total = estimated_records(location, config.source.format)
     summary = _stream(stream, source, folder, config, total)
     if as_json:
         print_json(summary)
         return
     _print_summary(summary, folder)
+
+
+def _refuse_beyond_horizon(stream: Stream[Any], location: str, config: Config) -> None:
+    """A stream that is longer than its horizon is refused before any of its budget is spent."""
+    schedule, horizon = stream.schedule, stream.learner.horizon
+    if horizon is None or not isinstance(schedule, EveryRecords | Thinning):
+        return
+    last = schedule.end(horizon)
+    if has_more_records(location, config.source.format, last):
+        raise ConfigurationError(
+            f"{location} has more than the {last:,} records that the horizon of {horizon:,} ticks "
+            "holds; declare a longer horizon in [schedule], or none"
+        )
 
 
 def _stream(

@@ -1,5 +1,6 @@
 """Where a source's files are, and errors that name them in one line."""
 
+import os
 import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -87,6 +88,19 @@ def readable(origin: str) -> Generator[None]:
         raise SourceError(f"source {origin} cannot be read: {reason}") from None
     except (EOFError, zlib.error):
         raise SourceError(f"source {origin} cannot be read: its compression is damaged") from None
+
+
+def require_readable(location: str, format_: Format | None) -> None:
+    """Refuse a location with nothing that may be read, before anything is begun for it.
+
+    Raises:
+        SourceError: naming what is missing or closed.
+    """
+    if location == STANDARD_INPUT:
+        return
+    for file in files_at(location, format_ or format_at(location)):
+        if not os.access(file, os.R_OK):
+            raise SourceError(f"source {file} cannot be read: check its permissions")
 
 
 def too_short(origin: str) -> SourceError:

@@ -90,3 +90,16 @@ class ParquetSource:
                         yield pyarrow.Table.from_batches([kept])
         except pyarrow.ArrowException:
             raise SourceError(f"source {path} cannot be read: it is not intact Parquet") from None
+
+
+def parquet_rows(files: Sequence[Path]) -> int:
+    """How many rows the files say they have; 0 where they cannot be read."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return 0
+    try:
+        return sum(int(pyarrow.parquet.read_metadata(path).num_rows) for path in files)
+    except pyarrow.ArrowException:
+        return 0

@@ -85,8 +85,8 @@ def calibrate(curve_of_scale: Callable[[float], PrivacyCurve], budget: Budget) -
         lower, upper = upper, 2.0 * upper
         if upper > _LARGEST_SCALE:
             raise ConfigurationError(
-                "every scale is within the budget, so there is none to choose; the curve must "
-                "reveal more at larger scales"
+                f"epsilon={budget.epsilon:g} with delta={budget.delta:g} allows any noise, however "
+                "small; declare a budget that asks for some"
             )
     while upper - lower > _ACCURACY * lower:
         middle = 0.5 * (lower + upper)
