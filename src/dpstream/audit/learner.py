@@ -82,8 +82,7 @@ def placements(learner: Learner[Any], ticks: int) -> Iterator[Placement]:
     """Candidates for the worst places of one unit's records."""
     cap = learner.unit.cap
     window = learner.window if learner.promise is Promise.WHILE_LIVE else None
-    starts = range(1, ticks + 1) if window is not None else sorted({1, 2, ticks // 2, ticks})
-    for start in starts:
+    for start in range(1, ticks + 1):
         last = ticks if window is None else min(ticks, start + window - 1)
         together = [0] * ticks
         together[start - 1] = cap
@@ -144,18 +143,28 @@ def _may_wait(learner: Learner[Any], pair: Pair, placement: Placement) -> bool:
 
 
 def claim_of(learner: Learner[Any], ticks: int) -> PrivacyCurve:
-    """What the learner charges for a stream of so many ticks, all of them published."""
+    """What the learner charges for a stream of so many ticks, all of them published.
+
+    Whichever records an event covers: none pays more than all of them.
+    """
+    width = max(1, learner.unit.cap)
     curve = PrivacyCurve.none()
     for event in learner.opening_events():
         curve = curve.compose(curve_of(event))
     for number in range(1, ticks + 1):
-        for event in learner.next_events(Tick(number=number, records=number)):
+        for event in learner.next_events(Tick(number=number, records=number * width)):
             curve = curve.compose(curve_of(event))
     return curve
 
 
 def learner_evidence(
-    learner: Learner[Any], *, runs: int, noise: Noise, least_share: float = 0.0
+    learner: Learner[Any],
+    *,
+    runs: int,
+    noise: Noise,
+    least_share: float = 0.0,
+    ticks: int | None = None,
+    adaptive: bool = False,
 ) -> Evidence:
     """Attack a learner of a short stream with its worst neighbours.
 
@@ -164,11 +173,14 @@ def learner_evidence(
         runs: of each world.
         noise: where noise comes from.
         least_share: of the claim that the neighbours must reach.
+        ticks: the stream's length; by default its horizon, or a short one.
+        adaptive: whether what it measures follows what it released before.
 
     Raises:
         ConfigurationError: if its noise is not Gaussian or discrete Gaussian.
     """
-    ticks = TICKS if learner.window is None else min(3 * learner.window, 2 * TICKS)
+    if ticks is None:
+        ticks = TICKS if learner.window is None else min(3 * learner.window, 2 * TICKS)
     ticks = min(ticks, learner.horizon or ticks)
     claim = claim_of(learner, ticks)
     if claim.pure_steps or claim.exponential_steps or not (claim.mu or claim.rho):
@@ -192,6 +204,7 @@ def learner_evidence(
         runs=runs,
         noise=noise,
         white=white_boxes(learner_run(visible, worst.pair, worst.placement), factor),
+        adaptive=adaptive,
     )
     return replace(evidence, findings=(*evidence.findings, admission_finding(learner.domain)))
 
@@ -202,7 +215,8 @@ def gaussian_twin(learner: Any) -> tuple[Any, float]:
     Discrete Gaussian noise is drawn by rejection and has no quantile; what it is added to, and
     in which proportions, is the same with Gaussian noise.
     """
-    if getattr(learner, "noise", NoiseKind.GAUSSIAN) is NoiseKind.GAUSSIAN:
+    kind = getattr(learner, "noise", None)
+    if not isinstance(kind, NoiseKind) or kind is NoiseKind.GAUSSIAN:
         return learner, 1.0
     twin = replace(learner, noise=NoiseKind.GAUSSIAN)
     return twin, learner.sum.sigma / twin.sum.sigma

@@ -13,6 +13,9 @@ from dpstream.audit.evidence import AuditResult, Evidence, judged
 from dpstream.audit.gaussian import FALSE_ALARM
 from dpstream.audit.learner import learner_evidence, shortened
 from dpstream.audit.mechanism import MECHANISM_AUDITS
+from dpstream.audit.objective import OBJECTIVE_AUDITS
+from dpstream.audit.sampling import SAMPLING_AUDITS
+from dpstream.audit.selection import SELECTION_AUDITS
 from dpstream.audit.solver import SOLVER_AUDITS
 from dpstream.audit.strategy import SHORT_STREAMS, strategy_evidence
 from dpstream.catalogue.catalogue import CATALOGUE, entry
@@ -30,9 +33,24 @@ AUDITED = (Kind.MECHANISM, Kind.STRATEGY, Kind.SOLVER, Kind.LEARNER)
 
 RUNS: Mapping[Kind, int] = {Kind.STRATEGY: 24_000, Kind.MECHANISM: 24_000}
 LEARNER_RUNS = 800
-_SLOW_RUNS: Mapping[str, int] = {
+_OWN_RUNS: Mapping[str, int] = {
     "measure_spherical_laplace": 10_000,
     "select_exponential": 60_000,
+    "poisson_sample": 1200,
+    "MomentRegression": 1600,
+    "ObjectivePerturbation": 1600,
+    "FrankWolfe": 2800,
+    "Lasso": 3500,
+}
+"""Where an attack needs another number of runs for its power than its kind."""
+
+_ATTACKS: Mapping[str, Attack] = {
+    **MECHANISM_AUDITS,
+    **SAMPLING_AUDITS,
+    **SOLVER_AUDITS,
+    **SELECTION_AUDITS,
+    **OBJECTIVE_AUDITS,
+    **LEARNER_AUDITS,
 }
 _LEAST_RUNS = 64
 _MOST = 4
@@ -94,11 +112,9 @@ def audited_entries() -> tuple[Entry, ...]:
 
 def attack_of(name: str) -> Attack | None:
     """The attack on a catalogued part; None if there is none."""
-    if name in MECHANISM_AUDITS:
-        return MECHANISM_AUDITS[name]
     if name in SHORT_STREAMS:
         return lambda runs, noise: strategy_evidence(name, runs=runs, noise=noise)
-    return LEARNER_AUDITS.get(name) or SOLVER_AUDITS.get(name)
+    return _ATTACKS.get(name)
 
 
 def audit_entry(
@@ -130,7 +146,7 @@ def audit_entry(
             seconds=0.0,
             evidence=None,
         )
-    usual = _SLOW_RUNS.get(name, RUNS.get(found.kind, LEARNER_RUNS))
+    usual = _OWN_RUNS.get(name, RUNS.get(found.kind, LEARNER_RUNS))
     return _timed(name, found.kind.value, attack, usual, budget_seconds, seed, ())
 
 

@@ -6,6 +6,7 @@ is known.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,12 +28,15 @@ from dpstream.geometry.l2_ball import L2Ball
 from dpstream.losses.hinge import HingeLoss, SmoothedHingeLoss
 from dpstream.losses.loss import Loss
 from dpstream.losses.regularised import RegularisedLoss
+from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.bounds import curve_of
 from dpstream.privacy.curve import PrivacyCurve
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.solvers.frank_wolfe_gaussian import GaussianFrankWolfe
 from dpstream.solvers.mirror_descent import MirrorDescent
+from dpstream.solvers.moment_regression import MomentRegression
+from dpstream.solvers.noisy_sgd import NoisySgd
 from dpstream.solvers.non_strongly_convex import FadingRegulariser
 from dpstream.solvers.output_perturbation import OutputPerturbation
 from dpstream.solvers.permuted_sgd import PermutedSGD
@@ -44,6 +48,11 @@ DIMENSION = 3
 RECORDS = 24
 RADIUS = 0.45
 """Scores stay below it: the smoothed hinge, rounded from 1/2 on, is linear there."""
+
+
+def regression_problem() -> Problem:
+    """Least squares on a ball."""
+    return replace(linear_problem(), loss=SquaredLoss())
 
 
 def linear_problem(*, ridge: float = 0.0, smooth: bool = True) -> Problem:
@@ -136,11 +145,12 @@ def _attack(
     smooth: bool = True,
     places: Sequence[int] = (0,),
     factor: int = 1,
+    problem: Callable[[], Problem] | None = None,
 ) -> Callable[[int, Noise], Evidence]:
     def attack(runs: int, noise: Noise) -> Evidence:
         return solver_evidence(
             make(),
-            linear_problem(ridge=ridge, smooth=smooth),
+            linear_problem(ridge=ridge, smooth=smooth) if problem is None else problem(),
             runs=runs * factor,
             noise=noise,
             places=places,
@@ -151,6 +161,8 @@ def _attack(
 
 SOLVER_AUDITS: Mapping[str, Callable[[int, Noise], Evidence]] = {
     "MirrorDescent": _attack(lambda: MirrorDescent(steps=8), smooth=False),
+    "NoisySgd": _attack(lambda: NoisySgd(steps=8)),
+    "MomentRegression": _attack(MomentRegression, problem=regression_problem),
     "GaussianFrankWolfe": _attack(lambda: GaussianFrankWolfe(steps=8)),
     "OutputPerturbation": _attack(lambda: OutputPerturbation(ridge=1.0), factor=4),
     "PermutedSGD": _attack(PermutedSGD, ridge=1.0, places=range(RECORDS), factor=4),

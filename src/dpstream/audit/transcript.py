@@ -17,7 +17,7 @@ from dpstream.audit.gaussian import (
     gaussian_evidence,
     share_of,
 )
-from dpstream.audit.watch import SteadyNoise, WatchedNoise
+from dpstream.audit.watch import ForcedNoise, SteadyNoise, WatchedNoise, real
 from dpstream.errors import NotPrivate
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.curve import PrivacyCurve
@@ -45,15 +45,11 @@ class Transcript:
 
     def numbers(self) -> FloatArray:
         """All measured numbers, in units of what they measure."""
-        return np.concatenate([_real(each) for each in self.measurements])
+        return np.concatenate([real(each.value, each.exponent) for each in self.measurements])
 
 
 Run = Callable[[bool, Noise], Transcript]
 """One run of a stream, without or with the unit's records."""
-
-
-def _real(measurement: Measurement) -> FloatArray:
-    return np.ldexp(measurement.value.astype(np.float64), measurement.exponent)
 
 
 def numbers_of(model: Any, path: str = "") -> Iterator[tuple[str, float]]:
@@ -95,24 +91,38 @@ def watch(run: Run, present: bool) -> WhiteBox:
 
     For mechanisms with Gaussian noise.
     """
+    return _steady(run, present)[0]
+
+
+def _steady(run: Run, present: bool) -> tuple[WhiteBox, ForcedNoise]:
     noise = SteadyNoise.over(Noise.insecure(0))
     transcript = run(present, noise)
-    exact: list[FloatArray] = []
-    for measurement in transcript.measurements:
-        kept = noise.exact.get(measurement.address)
-        value = measurement.value if kept is None else kept
-        exact.append(np.ldexp(value.astype(np.float64), measurement.exponent))
-    values = np.concatenate(exact)
-    return WhiteBox(
-        exact=values,
-        deviation=np.abs(transcript.numbers() - values),
+    exact = noise.exact(transcript.measurements)
+    box = WhiteBox(
+        exact=exact,
+        deviation=np.abs(transcript.numbers() - exact),
         addresses=transcript.addresses,
     )
+    return box, ForcedNoise.repeating(noise, transcript.measurements)
 
 
 def white_boxes(run: Run, factor: float = 1.0) -> tuple[WhiteBox, WhiteBox]:
-    """Both worlds, with noise scales multiplied by a factor."""
-    without, present = watch(run, False), watch(run, True)
+    """Both worlds along one transcript: the second measures other values and releases the same.
+
+    What is measured may depend on what was released before; what a record shifts is then
+    counted as an attacker sees it, given everything released so far.
+
+    Args:
+        run: one run of a world.
+        factor: on the noise scales.
+    """
+    without, forced = _steady(run, False)
+    transcript = run(True, forced)
+    present = WhiteBox(
+        exact=forced.exact(transcript.measurements),
+        deviation=without.deviation,
+        addresses=transcript.addresses,
+    )
     return (
         replace(without, deviation=without.deviation * factor),
         replace(present, deviation=present.deviation * factor),
@@ -121,7 +131,7 @@ def white_boxes(run: Run, factor: float = 1.0) -> tuple[WhiteBox, WhiteBox]:
 
 def pair_separation(run: Run) -> float:
     """A pair's exact shift over the noise, for Gaussian noise; infinite if nothing hides it."""
-    without, present = watch(run, False), watch(run, True)
+    without, present = white_boxes(run)
     if without.addresses != present.addresses:
         return math.inf
     shift = present.exact - without.exact
@@ -141,11 +151,13 @@ def transcript_evidence(
     runs: int,
     noise: Noise,
     white: tuple[WhiteBox, WhiteBox],
+    adaptive: bool = False,
 ) -> Evidence:
     """Attack the transcripts of two worlds.
 
-    Assumed of the neighbours: what is measured does not depend on what was measured before, as
-    for sums; the whiteness of the noise around its exact means tells if it does.
+    Assumed of the neighbours: how the unit shifts what is measured does not depend on what was
+    released before. Of a mechanism that is not ``adaptive`` the same is assumed of the measured
+    values; the whiteness of the noise around them tells if it is wrong.
 
     Args:
         run: one run of a world.
@@ -156,6 +168,8 @@ def transcript_evidence(
         runs: of each world.
         noise: where noise comes from.
         white: exact values and noise scales of both worlds.
+        adaptive: whether exact values follow what was released before: every run's numbers are
+            then taken from its own exact values, which an attacker knows in one of the worlds.
     """
     without_box, present_box = white
     if without_box.addresses != present_box.addresses:
@@ -163,13 +177,22 @@ def transcript_evidence(
             "the places of the measurements differ between neighbouring streams: a schedule or a "
             "shape depends on the data"
         )
-    played = [
-        [run(present, noise.child(f"{present} {number}")) for number in range(runs)]
-        for present in (False, True)
-    ]
+    played: list[list[Transcript]] = []
+    worlds: list[FloatArray] = []
+    for present, box in ((False, without_box), (True, present_box)):
+        rows: list[FloatArray] = []
+        played.append([])
+        for number in range(runs):
+            source = noise.child(f"{present} {number}")
+            watched = WatchedNoise.over(source)
+            transcript = run(present, watched if adaptive else source)
+            played[-1].append(transcript)
+            centre = box.exact - watched.exact(transcript.measurements) if adaptive else 0.0
+            rows.append(transcript.numbers() + centre)
+        worlds.append(np.array(rows))
+    without, present_numbers = worlds
     places = sorted({place for world in played for each in world for place in each.released})
     released = [released_matrix(world, places) for world in played]
-    without, present_numbers = (np.array([each.numbers() for each in world]) for world in played)
     shift = present_box.exact - without_box.exact
     noisy = without_box.deviation > 0.0
     claimed_epsilon = claim.epsilon(delta)
@@ -203,16 +226,11 @@ def transcript_evidence(
 def _binding(run: Run, box: WhiteBox, moved: Any, noise: Noise) -> list[Finding]:
     """Replays repeat; a roll-back to other data meets other noise; no address comes twice."""
     source = noise.child("binding")
-    first, again = run(False, source), run(False, source)
-    watched = WatchedNoise.over(source)
-    other = run(True, watched)
-    exact = [
-        np.ldexp(watched.exact.get(each.address, each.value).astype(np.float64), each.exponent)
-        for each in other.measurements
-    ]
-    added = first.numbers() - box.exact
-    elsewhere = other.numbers() - np.concatenate(exact)
-    shared = float(np.mean(added[moved] == elsewhere[moved])) if moved.any() else 0.0
+    watched, elsewhere = WatchedNoise.over(source), WatchedNoise.over(source)
+    first, again, other = run(False, watched), run(False, source), run(True, elsewhere)
+    added = first.numbers() - watched.exact(first.measurements)
+    kept = other.numbers() - elsewhere.exact(other.measurements)
+    shared = float(np.mean(added[moved] == kept[moved])) if moved.any() else 0.0
     twice = len(box.addresses) - len(set(box.addresses))
     changed = float(np.sum(first.numbers() != again.numbers()))
     return [

@@ -38,6 +38,14 @@ MECHANISMS = (
         guarantee="bounded range, epsilon = 2 shift / scale",
     ),
     Entry(
+        name="poisson_sample",
+        kind=Kind.MECHANISM,
+        target=f"{_AT}.poisson_sample:poisson_sample",
+        source="Kasiviswanathan et al. 2011; Mironov, Talwar, Zhang 2019",
+        summary="a secret sample of the records, each with the same probability by itself",
+        guarantee="of a Gaussian measurement of a sample, the exact mixture's",
+    ),
+    Entry(
         name="ContinualSum",
         kind=Kind.MECHANISM,
         target=f"{_AT}.continual.sum:ContinualSum",

@@ -108,7 +108,9 @@ def schedules(terrain: Terrain, steps: int) -> Iterator[Schedule]:
         bound=math.sqrt(2.0 * terrain.breadth / steps) * kinked,
     )
     if math.isfinite(terrain.bend):
-        size = min(1.0 / (2.0 * terrain.bend), math.sqrt(terrain.breadth / steps) / noise)
+        # A loss may be linear on all of the set.
+        longest = 1.0 / (2.0 * terrain.bend) if terrain.bend else math.inf
+        size = min(longest, math.sqrt(terrain.breadth / steps) / noise)
         yield Schedule(
             name="smooth",
             sizes=np.full(steps, size * terrain.modulus),
