@@ -14,6 +14,7 @@ from dpstream.audit.solver import RADIUS
 from dpstream.audit.strategy import AUDIT_BUDGET
 from dpstream.domain.domain import Domain
 from dpstream.geometry.l2_ball import L2Ball
+from dpstream.learners.incremental.auto import AutoIncremental
 from dpstream.learners.incremental.priv_inc_erm import PrivIncERM
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.incremental.priv_inc_reg2 import PrivIncReg2
@@ -103,6 +104,17 @@ def _refits() -> Learner[Any]:
     )
 
 
+def _chosen() -> Learner[Any]:
+    return AutoIncremental(
+        horizon=TICKS,
+        constraint=None,
+        tick_records=TICK_RECORDS,
+        intervals=False,
+        draws=1,
+        **_declared(),
+    )
+
+
 def _windowed_regression() -> Learner[Any]:
     return WindowedRegression(decay=0.5, tick_records=TICK_RECORDS, **_declared())
 
@@ -149,6 +161,7 @@ SHORT_LEARNERS: Mapping[str, ShortLearner] = {
     "DecayedRelease": ShortLearner(
         make=lambda: DecayedRelease(decay=0.5, **_blocks()), adaptive=True
     ),
+    "AutoIncremental": ShortLearner(make=_chosen),
     "MultiResolutionRelease": ShortLearner(
         make=lambda: MultiResolutionRelease(levels=3, **_blocks())
     ),
