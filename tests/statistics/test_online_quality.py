@@ -17,14 +17,16 @@ from dpstream.errors import SourceError
 from dpstream.learners.online.release_price import ReleasePrice
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
+from dpstream.reproduce import comparison, forest, horizon, real_records
 from dpstream.reproduce import online as experiment
-from dpstream.reproduce.expiration import expiry_figures
+from dpstream.reproduce.expiration import expiration, expiry_claims, expiry_figures
 from dpstream.reproduce.quadratic_stream import (
     QuadraticStream,
     our_quadratic_regret,
     printed_quadratic_regret,
     quadratic_records,
 )
+from dpstream.reproduce.regret import growth_exponent
 
 
 @pytest.mark.slow
@@ -107,37 +109,108 @@ def test_regret_under_expiration_grows_with_the_window_and_slowly_with_time() ->
     assert path[-1] - path[-2] < 1.3 * (path[-2] - path[-3])
 
 
-def test_the_experiment_writes_numbers_and_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def archives(folder: Path, *, count: int = 3000) -> None:
+    """Small files of the forms that the experiment reads."""
     generator = public_generator(1)
-    count = 3000
     cover = generator.integers(1, 4, count)
     numbers = generator.integers(0, 200, (count, 10))
     numbers[:, 0] = np.where(cover == 2, 2000, 4000)
     np.savez(
-        tmp_path / "covtype.npz",
+        folder / "covtype.npz",
         num=numbers,
         wilderness=generator.integers(0, 4, count),
         soil=generator.integers(0, 40, count),
         cover=cover,
     )
-    monkeypatch.setattr(experiment, "EPSILONS", (1.0, 10.0))
+    delays = generator.integers(-30, 90, count)
+    delays[:5] = -32768
+    np.savez(
+        folder / "nycflights13.npz",
+        sched_dep=generator.integers(0, 1440, count),
+        sched_arr=generator.integers(0, 1440, count),
+        distance=generator.integers(100, 3000, count),
+        dow=generator.integers(0, 7, count),
+        origin=generator.integers(0, 3, count),
+        carrier=generator.integers(0, 16, count),
+        dest=generator.integers(0, 105, count),
+        arr_delay=delays,
+    )
+    market = generator.uniform(size=(count, 8))
+    market[:, 1] = generator.integers(1, 8, count)
+    np.savez(folder / "elec2.npz", X=market, y=generator.integers(0, 2, count))
+
+
+def test_the_experiment_writes_numbers_claims_and_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives(tmp_path)
+    for module in (experiment, comparison, forest):
+        monkeypatch.setattr(module, "EPSILONS", (1.0, 10.0), raising=False)
     result = experiment.online(
-        tmp_path, tmp_path, draws=1, records=2000, shuffles=1, expiry_records=1 << 10
+        tmp_path, tmp_path, draws=1, records=2000, shuffles=1, horizons=(160, 640)
     )
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    forest = result["figures"]["2c: PIGD on forest cover types"]
-    assert 0.0 <= forest["ours"]["1"] <= 1.0
-    assert set(forest) == {
+    cover = result["figures"]["2c: PIGD on forest cover types"]
+    assert 0.0 <= cover["ours"]["1"] <= 1.0
+    assert set(cover) == {
         "quantity",
         "ours",
         "printed constants",
         "follow the leader",
         "without privacy",
     }
+    accuracies = result["accuracy on real streams"]
+    assert set(accuracies) == {"forest cover types", "late arrivals", "electricity market"}
+    assert accuracies["forest cover types"]["private"]["held_out"] > 0.8
+    assert "for experiments only" in result["growth"]["regret"]["sums of gradients"]["private"]
+    assert len(result["claims"]) == 2 * 3 + 5 + 3
+    assert all(set(item) >= {"name", "expected", "measured", "held"} for item in result["claims"])
     page = Path(result["page"]).read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
+    assert all((tmp_path / name).exists() for name in result["pictures"])
     np.savez(tmp_path / "covtype.npz", num=np.zeros(3))
     with pytest.raises(SourceError, match=r"covtype\.npz"):
-        experiment.forest_records(tmp_path)
+        real_records.forest_records(tmp_path)
+
+
+def test_delayed_publication_writes_numbers_claims_and_a_page(tmp_path: Path) -> None:
+    result = expiration(tmp_path, records=1 << 10, draws=1)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert "then published" in result["promise"]
+    assert Path(result["page"]).read_text().count("<svg") == 2
+    assert all((tmp_path / name).exists() for name in result["pictures"])
+
+
+def test_growth_exponents_tell_a_root_from_a_logarithm() -> None:
+    sizes = [1e3, 1e4, 1e5]
+    assert growth_exponent(sizes, np.sqrt(sizes).tolist()) == pytest.approx(0.5)
+    assert growth_exponent(sizes, np.log(sizes).tolist()) < 0.15
+    # A total that does not grow, as verdicts must see it.
+    claims = expiry_claims(
+        {
+            "W = 4, projection": [1.0, 2.0, 4.0, 8.0, 16.0],
+            "W = 16, projection": [8.0],
+            "W = 64, projection": [20.0],
+            "W = 256, projection": [400.0],
+            "W = 64, linear oracle": [90.0],
+            "W = 64, Gamma": [10.0],
+        }
+    )
+    assert [item["held"] for item in claims] == [False, False, False, False]
+
+
+def test_endless_prices_keep_epsilon_and_algorithm_7_does_not() -> None:
+    # The figures of the calibration of Algorithm 7: 2.45, 3.07 and 3.52 at delta 1e-6.
+    found = [horizon.doubling_epsilon(t) for t in (10**3, 10**5, 10**7)]
+    np.testing.assert_allclose(found, [2.45, 3.07, 3.52], atol=0.01)
+    ours = [horizon.endless_epsilon(t) for t in (10**3, 10**5)]
+    assert ours[0] < ours[1] < 1.0
+
+
+@pytest.mark.slow
+def test_regret_grows_as_theory_says() -> None:
+    # Exponents over a factor of 16 in T. Single runs scatter by a few hundredths, margins are 0.1.
+    figures = horizon.horizon_figures(draws=1)["regret"]
+    for name, (least, largest, _) in experiment.GROWTH.items():
+        found = growth_exponent(figures[name]["records"], figures[name]["total"])
+        assert least <= found <= largest, (name, found)

@@ -22,7 +22,12 @@ EXPERIMENTS: Mapping[str, tuple[str, str, str]] = {
     "online": (
         "dpstream.reproduce.online",
         "online",
-        "papers 004 and 002: regret and accuracy of the online learners",
+        "paper 004: regret and accuracy of the online learners",
+    ),
+    "expiration": (
+        "dpstream.reproduce.expiration",
+        "expiration",
+        "paper 002: regret under delayed publication, against time and window",
     ),
     "windows": (
         "dpstream.reproduce.windows",

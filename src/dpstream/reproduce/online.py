@@ -1,40 +1,29 @@
-"""Online learners: papers 004 (figures 2a, 2b, 2c) and 002, ours beside the printed constants.
+"""Online learners of paper 004: figures 2a, 2b and 2c, growth with the horizon, real streams.
 
 Figure 2a: PQFTL on Gaussian features of dimension 10 scaled into the unit ball, alpha = 1, T =
 100,000: average regret against epsilon. Figure 2b: the same on delays of flights, where the data
 are given. Figure 2c: PIGD on the forest cover types, where they are given: accuracy on a tenth of
-the records held out. Paper 002: regret against T at a fixed window, against the window, with
-projections and with a linear oracle, with Gaussian and with Gamma noise.
+the records held out.
 
 Regret is that of released models on the records that follow, against the best fixed model in
 hindsight, which is computed without privacy: for experiments only. Printed constants are run as
 printed, on the same streams, as a comparison that promises nothing.
 """
 
-import math
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpstream.arrays import FloatArray
-from dpstream.domain.batch import Batch
-from dpstream.domain.domain import Domain
-from dpstream.errors import SourceError
-from dpstream.learners.learner import Tick
-from dpstream.learners.online.follow_the_leader import FollowTheLeader
-from dpstream.learners.online.pigd import ImplicitGradientDescent
-from dpstream.learners.online.pocp import POCP
-from dpstream.losses.logistic import LogisticLoss
-from dpstream.mechanisms.mechanism import Noise
-from dpstream.mechanisms.public import public_generator
-from dpstream.privacy.budget import Budget
-from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.privacy.unit import Neighbours
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.page import Block, Picture, Table, Text, render_page
-from dpstream.reproduce.expiration import expiry_figures
+from dpstream.reproduce.claim import claim, keep_picture
+from dpstream.reproduce.comparison import EPSILONS, Comparison
+from dpstream.reproduce.forest import forest_comparison
+from dpstream.reproduce.horizon import HORIZONS, LONG_HORIZONS, horizon_figures
 from dpstream.reproduce.quadratic_stream import (
     DELTA,
     QuadraticStream,
@@ -42,49 +31,16 @@ from dpstream.reproduce.quadratic_stream import (
     printed_quadratic_regret,
     quadratic_records,
 )
+from dpstream.reproduce.real_records import flight_records, forest_records
+from dpstream.reproduce.regret import NOT_PRIVATE, growth_exponent
+from dpstream.reproduce.stream_accuracy import accuracy_figures
 
-EPSILONS = (0.01, 0.1, 1.0, 10.0)
-COVER_MODULUS = 3e-3
-"""Of PIGD's regulariser, chosen for the size of a logistic model in the unit ball, not on data."""
-
-COVER_LOWER = (1500, 0, 0, 0, -500, 0, 0, 0, 0, 0)
-COVER_UPPER = (4400, 360, 90, 2000, 1000, 10000, 255, 255, 255, 10000)
-"""Public bounds of the forest's ten numeric columns: metres, degrees, shades of grey."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A figure's numbers: one row per epsilon.
-
-    Attributes:
-        name: of the figure.
-        quantity: what is shown.
-        ours: mean per epsilon.
-        printed: mean per epsilon with the paper's constants.
-        without_privacy: the level without noise.
-        leader: mean per epsilon of following the leader on gradients, where that is shown.
-    """
-
-    name: str
-    quantity: str
-    ours: Mapping[float, float]
-    printed: Mapping[float, float]
-    without_privacy: float
-    leader: Mapping[float, float] = field(default_factory=dict[float, float])
-
-    @property
-    def series(self) -> Mapping[str, Mapping[float, float]]:
-        """The curves by name."""
-        shown = {"ours": self.ours, "printed constants": self.printed}
-        return shown | {"follow the leader": self.leader} if self.leader else shown
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        series = {
-            name: {f"{epsilon:g}": value for epsilon, value in held.items()}
-            for name, held in self.series.items()
-        }
-        return {"quantity": self.quantity, **series, "without privacy": self.without_privacy}
+FULL_DATA = (
+    "put covtype.npz (580,000 cover types), nycflights13.npz and elec2.npz into a folder and pass "
+    "it by --data; figure 2b of the paper is on YearPrediction, whose shape flights stand in for"
+)
+POINTS = 0.005
+"""Half a point of accuracy: how close privacy should come to none."""
 
 
 def quadratic_comparison(name: str, stream: QuadraticStream, *, draws: int) -> Comparison:
@@ -100,151 +56,6 @@ def quadratic_comparison(name: str, stream: QuadraticStream, *, draws: int) -> C
     )
 
 
-# --- figure 2c -----------------------------------------------------------------------------------
-
-
-def forest_records(data: Path) -> tuple[FloatArray, FloatArray]:
-    """Cover types, scaled by public bounds; labels 1 for type 2, -1 for others.
-
-    Raises:
-        SourceError: if the file lacks what is needed.
-    """
-    held = _arrays(data / "covtype.npz", ("num", "wilderness", "soil", "cover"))
-    lower, upper = np.array(COVER_LOWER, np.float64), np.array(COVER_UPPER, np.float64)
-    numbers = 2.0 * np.clip((held["num"] - lower) / (upper - lower), 0.0, 1.0) - 1.0
-    parts = (numbers, np.eye(4)[held["wilderness"]], np.eye(40)[held["soil"]])
-    return np.concatenate(parts, axis=1), np.where(held["cover"] == 2, 1.0, -1.0)
-
-
-def flight_records(data: Path) -> tuple[FloatArray, FloatArray]:
-    """Schedules of flights and their arrival delays, scaled by public bounds.
-
-    Raises:
-        SourceError: if the file lacks what is needed.
-    """
-    names = ("sched_dep", "sched_arr", "distance", "dow", "origin", "arr_delay")
-    held = _arrays(data / "nycflights13.npz", names)
-    known = held["arr_delay"] != -32768
-    numbers = np.stack(
-        [held["sched_dep"] / 1440, held["sched_arr"] / 1440, held["distance"] / 5000], axis=1
-    )[known]
-    parts = (2.0 * np.clip(numbers, 0.0, 1.0) - 1.0, np.eye(7)[held["dow"][known]])
-    origins = np.eye(3)[held["origin"][known]]
-    features = np.concatenate((*parts, origins), axis=1) / math.sqrt(5.0)
-    return features, np.clip((held["arr_delay"][known] - 90.0) / 150.0, -1.0, 1.0)
-
-
-def _arrays(path: Path, names: Sequence[str]) -> Mapping[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            return {name: held[name] for name in names}
-    except (OSError, KeyError, ValueError) as error:
-        raise SourceError(
-            f"{path} cannot be read as arrays {', '.join(names)} ({type(error).__name__})"
-        ) from None
-
-
-def printed_pigd_scale(*, horizon: int, epsilon: float, delta: float, modulus: float) -> float:
-    """The printed beta of Algorithm 2 for L = 1; noise after t records is ``beta / t``.
-
-    Theorem 1 gives ``(3 epsilon, 2 delta)``, so a third and a half of the budget are put in.
-    """
-    own, slack = epsilon / 3.0, delta / 2.0
-    exponent = math.log(math.log(2.0 / slack) / (2.0 * own)) / (2.0 * math.log(horizon))
-    power = horizon ** (0.5 + exponent)
-    return (
-        2.0
-        * power
-        / modulus
-        * math.sqrt(2.0 / own * (math.log(horizon / slack) + own**0.5 / power))
-    )
-
-
-def forest_comparison(
-    features: FloatArray, labels: FloatArray, *, draws: int, tick: int = 4096
-) -> Comparison:
-    """Accuracy of PIGD's last release on a tenth of the records, over shuffles."""
-    domain = Domain.vectors(features.shape[1], norm_bound=1.0, target_bound=1.0, intercept=True)
-    ours: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
-    printed: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
-    leader: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
-    plain: list[float] = []
-    for draw in range(draws):
-        generator = public_generator(draw)
-        order = generator.permutation(len(labels))
-        held_out = len(labels) // 10
-        test = domain.admit(features[order[:held_out]], labels[order[:held_out]])
-        train = domain.admit(features[order[held_out:]], labels[order[held_out:]])
-        ticks = -(-len(train) // tick)
-        noise = Noise.insecure(draw)
-        for epsilon in EPSILONS:
-            learner = POCP(
-                domain=domain,
-                budget=Budget(epsilon=epsilon, delta=DELTA),
-                unit=Unit(),
-                neighbours=Neighbours.REPLACE,
-                releases=ticks,
-                algorithm=ImplicitGradientDescent(),
-                loss=LogisticLoss(),
-                modulus=COVER_MODULUS,
-            )
-            state = learner.init()
-            learner.learn(state, train)
-            # Only the last release is judged; its number, hence its price, is the last one's.
-            state.released = ticks - 1
-            released = learner.release(state, Tick(number=ticks, records=len(train)), noise).model
-            point = np.append(released["intercept"], released["coefficients"][0])
-            ours[epsilon].append(_accuracy(point, test))
-            scales = np.append(learner.constant_scale, np.ones(domain.dimension))
-            beta = printed_pigd_scale(
-                horizon=len(train), epsilon=epsilon, delta=DELTA, modulus=COVER_MODULUS
-            )
-            added = beta / len(train) * generator.standard_normal(len(state.point))
-            printed[epsilon].append(_accuracy((state.point + added) * scales, test))
-            leader[epsilon].append(_leader_accuracy(train, test, domain, epsilon, tick, noise))
-            if epsilon == EPSILONS[0]:
-                plain.append(_accuracy(state.point * scales, test))
-    return Comparison(
-        "2c: PIGD on forest cover types",
-        "accuracy",
-        {epsilon: float(np.mean(values)) for epsilon, values in ours.items()},
-        {epsilon: float(np.mean(values)) for epsilon, values in printed.items()},
-        float(np.mean(plain)),
-        {epsilon: float(np.mean(values)) for epsilon, values in leader.items()},
-    )
-
-
-def _leader_accuracy(
-    train: Batch, test: Batch, domain: Domain, epsilon: float, tick: int, noise: Noise
-) -> float:
-    """Of the last release of ``FollowTheLeader``, with every choice left to it."""
-    ends = (*range(tick, len(train), tick), len(train))
-    learner = FollowTheLeader(
-        domain=domain,
-        budget=Budget(epsilon=epsilon, delta=DELTA),
-        unit=Unit(),
-        neighbours=Neighbours.REPLACE,
-        horizon=len(ends),
-        loss=LogisticLoss(),
-    )
-    state, start = learner.init(), 0
-    for number, stop in enumerate(ends, start=1):
-        learner.learn(state, train.slice(start, stop))
-        closed = Tick(number=number, records=stop)
-        learner.close(state, closed)
-        learner.release(state, closed, noise)
-        start = stop
-    return _accuracy(learner.stack.published(state.point)[0], test)
-
-
-def _accuracy(point: FloatArray, batch: Batch) -> float:
-    scores = batch.scaled_features @ point[1:] + point[0]
-    return float(np.mean((scores > 0) == (batch.scaled_targets[:, 0] > 0)))
-
-
-# --- everything ----------------------------------------------------------------------------------
-
-
 def online(
     out: Path | None = None,
     data: Path | None = None,
@@ -252,72 +63,214 @@ def online(
     draws: int = 4,
     records: int = 100_000,
     shuffles: int = 10,
-    expiry_records: int = 1 << 15,
+    horizons: Sequence[int] = HORIZONS,
 ) -> dict[str, Any]:
-    """Run all experiments; with ``out``, write ``online.html`` there.
+    """Run all experiments; with ``out``, write ``online.html`` and its pictures there.
 
     Args:
         out: a folder for the page, made if it is missing; None for numbers alone.
-        data: a folder with ``covtype.npz`` or ``nycflights13.npz``; None for synthetic streams.
+        data: a folder with ``covtype.npz``, ``nycflights13.npz`` or ``elec2.npz``; None for
+            synthetic streams.
         draws: of the noise per point.
         records: of figure 2a's stream.
         shuffles: of the forest's records.
-        expiry_records: of paper 002's streams.
+        horizons: at which regret is measured, each four times the last.
 
     Returns:
-        JSON-ready: each figure's numbers.
+        JSON-ready: each figure's numbers, claims with verdicts, names of pictures.
     """
     drawn = quadratic_records(dimension=10, records=records, seed=1)
     stream = QuadraticStream.admitted(*drawn, tick=500)
     comparisons = [quadratic_comparison("2a: PQFTL, synthetic", stream, draws=draws)]
+    accuracies: Mapping[str, Any] = {}
     if data is not None and (data / "nycflights13.npz").exists():
         flights = QuadraticStream.admitted(*flight_records(data), tick=1000)
         comparisons.append(quadratic_comparison("2b: PQFTL on flights", flights, draws=draws))
     if data is not None and (data / "covtype.npz").exists():
         comparisons.append(forest_comparison(*forest_records(data), draws=shuffles))
-    expiry = expiry_figures(records=expiry_records, draws=draws)
+    if data is not None:
+        accuracies = accuracy_figures(data, draws=draws)
+    growth = horizon_figures(horizons=horizons, draws=max(1, draws // 2))
     result: dict[str, Any] = {
         "name": "online",
         "delta": DELTA,
         "neighbours": Neighbours.REPLACE.value,
+        "regret": NOT_PRIVATE,
         "figures": {comparison.name: comparison.to_json() for comparison in comparisons},
-        "expiration (paper 002)": expiry,
+        "growth": growth,
+        "accuracy on real streams": accuracies,
+        "claims": [
+            *(item for figure in comparisons for item in _figure_claims(figure)),
+            *_growth_claims(growth),
+            *_accuracy_claims(accuracies),
+        ],
+        "full_data": FULL_DATA,
     }
     if out is not None:
+        pictures = {figure.name: _picture(figure) for figure in comparisons}
+        pictures["regret against the horizon"] = _growth_picture(growth)
         out.mkdir(parents=True, exist_ok=True)
+        result["pictures"] = [
+            keep_picture(out, f"online-{number}-{_slug(name)}", svg)
+            for number, (name, svg) in enumerate(pictures.items(), start=1)
+        ]
         page = out / "online.html"
-        page.write_text(_page(comparisons, expiry), encoding="utf-8")
+        page.write_text(_page(comparisons, growth, accuracies, pictures), encoding="utf-8")
         result["page"] = str(page)
     return result
 
 
-def _page(comparisons: Sequence[Comparison], expiry: Mapping[str, Any]) -> str:
+def _slug(name: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in name.lower()).split())
+
+
+# --- claims --------------------------------------------------------------------------------------
+
+
+def _figure_claims(figure: Comparison) -> list[dict[str, Any]]:
+    better = (lambda a, b: a >= b) if figure.quantity == "accuracy" else (lambda a, b: a <= b)
+    ours = [figure.ours[epsilon] for epsilon in EPSILONS]
+    # Equal levels are those that the noise of the draws cannot tell apart.
+    slack = 0.01 if figure.quantity == "accuracy" else 0.05 * ours[0]
+    monotone = all(
+        better(later, earlier) or abs(later - earlier) <= slack
+        for earlier, later in itertools.pairwise(ours)
+    )
+    beaten = all(
+        better(figure.ours[epsilon], figure.printed[epsilon])
+        or abs(figure.ours[epsilon] - figure.printed[epsilon]) <= slack
+        for epsilon in EPSILONS
+    )
+    return [
+        claim(
+            f"004 figure {figure.name}: {figure.quantity} improves with epsilon",
+            expected="monotone from epsilon 0.01 to 10",
+            measured=", ".join(f"{value:.4g}" for value in ours),
+            held=monotone,
+            theirs="monotone, read off the figure",
+        ),
+        claim(
+            f"004 figure {figure.name}: ours against the printed constants",
+            expected="no worse at any epsilon",
+            measured=f"printed: {', '.join(f'{figure.printed[e]:.4g}' for e in EPSILONS)}",
+            held=beaten,
+        ),
+    ]
+
+
+GROWTH: Mapping[str, tuple[float, float, str]] = {
+    "perturbed, known horizon": (0.4, 0.6, "about 1/2"),
+    "perturbed, no horizon": (0.4, 0.7, "1/2 plus a logarithm: at most 0.7 here"),
+    "sums of moments": (-0.5, 0.25, "a power of ln T: below 0.25 here"),
+    "sums of gradients": (-0.5, 0.25, "a power of ln T: below 0.25 here"),
+}
+"""Least and largest exponent of growth that agrees with theory over these horizons, in words."""
+
+
+def _growth_claims(growth: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name, (least, largest, words) in GROWTH.items():
+        held = growth["regret"][name]
+        slope = growth_exponent(held["records"], held["total"])
+        inside = least <= slope <= largest
+        found.append(
+            claim(
+                f"004: total regret against T, {name}",
+                expected=words,
+                measured=f"exponent {slope:.2f}",
+                held=inside,
+                theirs="O(sqrt T)" if name.startswith("perturbed") else "polylogarithmic",
+            )
+        )
+    endless, doubling = (
+        [growth["epsilon"][name][str(t)] for t in LONG_HORIZONS]
+        for name in ("endless prices", "algorithm 7 as printed")
+    )
+    found.append(
+        claim(
+            "004 appendix F: epsilon without a horizon, T = 1e3, 1e5, 1e7",
+            expected="endless prices stay below the budget of 1 for ever",
+            measured=", ".join(f"{value:.3f}" for value in endless),
+            held=max(endless) <= 1.0,
+            theirs=f"algorithm 7 grows: {', '.join(f'{value:.2f}' for value in doubling)}",
+        )
+    )
+    return found
+
+
+def _accuracy_claims(accuracies: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name, held in accuracies.items():
+        judged = "held_out" if held["private"]["held_out"] is not None else "whole"
+        private, plain = held["private"][judged], held["without privacy"][judged]
+        stepped = held["gradient descent, without privacy"][judged]
+        found.append(
+            claim(
+                f"{name}: accuracy at (1, 1e-6) against the same learner without privacy",
+                expected="within half a point",
+                measured=f"{private:.4f} against {plain:.4f}",
+                held=private >= plain - POINTS,
+                theirs=f"gradient descent with a step at every record: {stepped:.4f}",
+            )
+        )
+    return found
+
+
+# --- pictures ------------------------------------------------------------------------------------
+
+
+def _picture(figure: Comparison) -> str:
+    lines = {
+        name: Line(x=np.array(list(held)), y=np.array(list(held.values())), marker=True)
+        for name, held in figure.series.items()
+    }
+    return line_figure(
+        lines,
+        x_label="epsilon",
+        y_label=figure.quantity,
+        x_log=True,
+        y_log=figure.quantity == "average regret",
+        references={"without privacy": figure.without_privacy},
+    )
+
+
+def _growth_picture(growth: Mapping[str, Any]) -> str:
+    lines = {
+        name: Line(x=np.array(held["records"]), y=np.array(held["total"]), marker=True)
+        for name, held in growth["regret"].items()
+    }
+    return line_figure(lines, x_label="T", y_label="total regret", x_log=True, y_log=True)
+
+
+def _page(
+    comparisons: Sequence[Comparison],
+    growth: Mapping[str, Any],
+    accuracies: Mapping[str, Any],
+    pictures: Mapping[str, str],
+) -> str:
     sections: list[tuple[str, Sequence[Block]]] = []
     for figure in comparisons:
-        lines = {
-            name: Line(x=np.array(list(held)), y=np.array(list(held.values())), marker=True)
-            for name, held in figure.series.items()
-        }
-        picture = line_figure(
-            lines,
-            x_label="epsilon",
-            y_label=figure.quantity,
-            x_log=True,
-            y_log=figure.quantity == "average regret",
-            references={"without privacy": figure.without_privacy},
-        )
         rows = [(e, *(held[e] for held in figure.series.values())) for e in EPSILONS]
         caption = f"{figure.quantity} against epsilon; without privacy {figure.without_privacy:.4g}"
         table = Table(("epsilon", *figure.series), rows)
-        sections.append((figure.name, [Picture(picture, caption), table]))
-    places = np.array(expiry["records"], np.float64)
-    regrets = expiry["total regret"]
-    lines = {name: Line(x=places, y=np.array(path)) for name, path in regrets.items()}
-    picture = line_figure(lines, x_label="records", y_label="total regret", x_log=True)
-    caption = "Total regret against the number of records; straight lines are logarithmic growth"
-    rows = [(name, path[-1]) for name, path in regrets.items()]
-    table = Table(("learner", "total regret at the end"), rows)
-    sections.append(("Privacy expiration (paper 002)", [Picture(picture, caption), table]))
+        sections.append((figure.name, [Picture(pictures[figure.name], caption), table]))
+    caption = "Total regret against the horizon; straight lines are powers"
+    epsilons = [
+        (name, *(held[str(t)] for t in LONG_HORIZONS)) for name, held in growth["epsilon"].items()
+    ]
+    blocks = [
+        Picture(pictures["regret against the horizon"], caption),
+        Table(("epsilon after", *(f"{t:,}" for t in LONG_HORIZONS)), epsilons),
+    ]
+    sections.append(("Growth with the horizon", blocks))
+    if accuracies:
+        rows = [
+            (stream, name, *("" if value is None else value for value in held.values()))
+            for stream, learners in accuracies.items()
+            for name, held in learners.items()
+        ]
+        header = ("stream", "learner", "whole stream", "last tenth", "held out")
+        sections.append(("Accuracy on real streams", [Table(header, rows)]))
     sections.append(("Setup", [Text(line) for line in str(__doc__).split("\n\n")]))
-    lead = f"delta = {DELTA:g}, {Neighbours.REPLACE.value}"
+    lead = f"delta = {DELTA:g}, {Neighbours.REPLACE.value}; {NOT_PRIVATE}"
     return render_page("Private online learning", lead, sections)
