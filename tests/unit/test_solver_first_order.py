@@ -32,7 +32,7 @@ from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.public import public_generator
 from dpstream.solvers.frank_wolfe import FrankWolfe
 from dpstream.solvers.frank_wolfe_gaussian import GaussianFrankWolfe
-from dpstream.solvers.gradient import GradientSum
+from dpstream.solvers.gradient import GradientSum, gradient_noise
 from dpstream.solvers.mirror_descent import MirrorDescent
 from dpstream.solvers.noisy_sgd import NoisySgd
 from dpstream.solvers.plan import Share, Solver
@@ -300,3 +300,20 @@ def test_solver_sgd_sampled_steps_are_unbiased() -> None:
     mean = np.mean([np.ldexp(m.value.astype(float), m.exponent) for m in measured], axis=0) / 40
     exact = GradientSum(problem, batch).at(np.zeros(DIMENSION)) / RECORDS
     assert np.abs(mean - exact).max() < 0.05
+
+
+def test_gradients_are_taken_within_the_radii_whatever_the_oracle_returns() -> None:
+    """A point off the set, as an inexact oracle may leave it, costs accuracy and no privacy."""
+    chosen = L1Ball(dimension=3, radius=1.0)
+    problem = replace(declare(chosen, SquaredLoss()), records=1)
+    batch = problem.domain.admit([[1.0, 0.0, 0.0]], [-1.0])
+    gradients = GradientSum(problem, batch)
+    inside = np.array([0.2, -0.3, 0.1])
+    assert np.array_equal(gradients.within(inside), inside)
+    outside = np.array([5.0, 0.0, 0.0])
+    assert chosen.contains(gradients.within(outside))
+    noise = gradient_noise(problem, mu=1e6, count=1)
+    measured = gradients.measure(outside, noise, address=(0,), noise=Noise.insecure(1))
+    total = np.ldexp(measured.value.astype(np.float64), measured.exponent)
+    assert np.linalg.norm(gradients.at(outside)) > 2 * problem.lipschitz.l2
+    assert np.linalg.norm(total) <= problem.lipschitz.l2 * (1 + 1e-4)

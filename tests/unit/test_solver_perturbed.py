@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
@@ -25,7 +26,7 @@ from dpstream.privacy.ledger import Ledger
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.public import public_generator
 from dpstream.solvers.implicit_gradient import result_weights
-from dpstream.solvers.minimiser import Target, minimise
+from dpstream.solvers.minimiser import Objective, Target, minimise
 from dpstream.solvers.non_strongly_convex import FadingRegulariser
 from dpstream.solvers.objective_perturbation import ObjectivePerturbation
 from dpstream.solvers.output_perturbation import OutputPerturbation
@@ -267,3 +268,28 @@ def test_solver_output_and_objective_refuse_a_batch_of_another_size(solver: Any)
     plan = solver.plan(problem, BUDGET)
     with pytest.raises(ConfigurationError, match="records"):
         solver.release(plan, batch_of(problem).slice(0, 10), Noise.insecure(0))
+
+
+def test_solver_objective_two_problems_on_one_batch_share_no_perturbation() -> None:
+    """Else the difference of their optimality conditions shows sums of gradients without noise."""
+    noise = Noise.insecure(3)
+    first = problem_of()
+    batch = batch_of(first)
+    shifted = RegularisedLoss(loss=LogisticLoss(), ridge=0.1, centre=np.full(first.dimension, 0.5))
+    plain = RegularisedLoss(loss=LogisticLoss(), ridge=0.1)
+    solver = ObjectivePerturbation(ridge=0.2)
+    found: list[FloatArray] = []
+    sigma = 0.0
+    for loss in (plain, shifted):
+        plan = solver.plan(replace(first, loss=loss), BUDGET)
+        point = solver.release(plan, batch, noise).parameters
+        assert np.linalg.norm(point) < 0.99 * first.convex_set.l2_radius()  # nothing is active
+        target = Target(
+            problem=plan.problem,
+            modulus=float(plan.settings["modulus"]),
+            centre=np.zeros(first.dimension) if loss.centre is None else loss.centre,
+        )
+        # The gradient at the minimiser is the perturbation, up to what the output's noise hides.
+        found.append(-Objective(target, batch).gradient(point) * first.records)
+        sigma = plan.noise_scales["linear_term"]
+    assert np.linalg.norm(found[0] - found[1]) > 0.1 * sigma

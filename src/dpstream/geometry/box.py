@@ -73,6 +73,10 @@ class Box:
         """Coordinates clipped to their limits."""
         return np.clip(point, -self.half_widths, self.half_widths)
 
+    def projection_error(self, size: float) -> float:
+        """None: coordinates are clipped."""
+        return 0.0
+
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The corner opposite to the gradient."""
         return np.where(gradient > 0, -self.half_widths, self.half_widths)

@@ -124,6 +124,10 @@ class VertexHull:
             )
         return weights @ self.vertices
 
+    def projection_error(self, size: float) -> float:
+        """Unknown: an iteration, checked when it ends."""
+        return math.inf
+
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The vertex of least score."""
         return self.vertices[int(np.argmin(self.vertices @ gradient))].copy()
@@ -235,6 +239,10 @@ class SymmetricHull:
     def project(self, point: FloatArray) -> FloatArray:
         """As for the hull of both signs."""
         return self._hull.project(point)
+
+    def projection_error(self, size: float) -> float:
+        """Unknown: an iteration, checked when it ends."""
+        return math.inf
 
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The vertex of largest score in modulus, signed."""

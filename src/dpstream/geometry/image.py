@@ -20,6 +20,7 @@ from dpstream.geometry.convex_set import (
     Mirrored,
     MirrorMap,
     Projectable,
+    closed_form_error,
 )
 from dpstream.geometry.declaration import finite_array, require_positive, require_width
 
@@ -157,6 +158,12 @@ class ProjectableImage(Image[ProjectableSet]):
     def project(self, point: FloatArray) -> FloatArray:
         """The image of the preimage's projection."""
         return self._outside(self.inner.project(self._inside(point)))
+
+    def projection_error(self, size: float) -> float:
+        """The inner set's, scaled, and the rounding of the two maps."""
+        reach = size + float(np.linalg.norm(self.offset))
+        rounding = closed_form_error(self.dimension, reach + self.l2_radius())
+        return self.factor * self.inner.projection_error(reach / self.factor) + rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,6 +83,14 @@ class InterpolationBall(NormBall):
         )
         return self._pulled_in(shrunk(multiplier))
 
+    def projection_error(self, size: float) -> float:
+        """Of the coordinates, and of the multiplier.
+
+        As for Lp balls: the norm that the multiplier reaches is wrong by no more than its own
+        rounding, which is that of the coordinates over the radius.
+        """
+        return super().projection_error(size) * (1.0 + size / self.radius)
+
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The boundary point dual to the gradient."""
         limit = (1 - self.mix) * self.dual_norm(gradient)

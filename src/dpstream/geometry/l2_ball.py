@@ -36,6 +36,10 @@ class L2Ball(NormBall):
         norm = self.norm(point)
         return point * (self.radius / norm) if norm > self.radius else point.copy()
 
+    def projection_error(self, size: float) -> float:
+        """Of a length, a sum of d squares, and of a product with it; twice that."""
+        return (self.dimension + 8) * 2.0**-52 * size
+
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The boundary point opposite to the gradient."""
         norm = self.norm(gradient)

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from dpstream.arrays import FloatArray
-from dpstream.geometry.convex_set import TOLERANCE
+from dpstream.geometry.convex_set import TOLERANCE, closed_form_error
 from dpstream.geometry.declaration import require_dimension, require_positive
 
 
@@ -50,6 +50,10 @@ class NormBall(ABC):
     def gauge(self, point: FloatArray) -> float:
         """``norm(point) / radius``."""
         return self.norm(point) / self.radius
+
+    def projection_error(self, size: float) -> float:
+        """Of a closed form; balls with a multiplier to be found add its error."""
+        return closed_form_error(self.dimension, size + self.l2_radius())
 
     def centre(self) -> FloatArray:
         """The origin."""

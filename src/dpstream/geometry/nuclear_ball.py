@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from dpstream.arrays import FloatArray
-from dpstream.geometry.convex_set import TOLERANCE
+from dpstream.geometry.convex_set import TOLERANCE, closed_form_error
 from dpstream.geometry.declaration import require_dimension, require_positive
 from dpstream.geometry.power_potential import PowerPotential, SpectrumMap
 from dpstream.geometry.threshold import project_simplex
@@ -99,6 +99,10 @@ class NuclearBall:
             return project_simplex(values, self.radius)
 
         return self.map_singular_values(point, shrunk)
+
+    def projection_error(self, size: float) -> float:
+        """Of a closed form."""
+        return closed_form_error(self.dimension, size + self.radius)
 
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The rank-one matrix of the leading singular vectors."""

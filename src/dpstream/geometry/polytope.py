@@ -148,6 +148,10 @@ class Polytope:
             )
         return worst * move
 
+    def projection_error(self, size: float) -> float:
+        """Unknown: an iteration, checked when it ends."""
+        return math.inf
+
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """A vertex, by a linear program."""
         constraints = Constraints(matrix=self.matrix, limits=self.limits, lower=-np.inf)

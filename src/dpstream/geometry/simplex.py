@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from dpstream.arrays import FloatArray
-from dpstream.geometry.convex_set import TOLERANCE
+from dpstream.geometry.convex_set import TOLERANCE, closed_form_error
 from dpstream.geometry.declaration import require_dimension, require_positive
 from dpstream.geometry.entropy import AxisVertices, SimplexEntropy
 from dpstream.geometry.l1_ball import L1Ball, move_weight
@@ -59,6 +59,10 @@ class Simplex:
     def project(self, point: FloatArray) -> FloatArray:
         """One threshold, then positive parts."""
         return project_simplex(point, self.total)
+
+    def projection_error(self, size: float) -> float:
+        """Of a closed form."""
+        return closed_form_error(self.dimension, size + self.total)
 
     def minimize_linear(self, gradient: FloatArray) -> FloatArray:
         """The corner of the smallest gradient entry."""

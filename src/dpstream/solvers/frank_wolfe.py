@@ -162,7 +162,8 @@ class FrankWolfe:
         point = problem.convex_set.centre()
         chosen: list[Measurement] = []
         for step, size in enumerate(plan.step_sizes):
-            total = gradients.at(point) + problem.records * problem.regulariser_gradient(point)
+            total = gradients.at(gradients.within(point))
+            total += problem.records * problem.regulariser_gradient(point)
             scores = rounded_scores(-vertices.scores(total), exponent)
             selected = select_exponential(
                 scores,

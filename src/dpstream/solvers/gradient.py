@@ -11,6 +11,7 @@ import numpy as np
 
 from dpstream.arrays import BoolArray, FloatArray
 from dpstream.domain.batch import BLOCK_ROWS, Batch
+from dpstream.geometry.convex_set import TOLERANCE
 from dpstream.mechanisms.gaussian import measure_gaussian
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
 from dpstream.privacy.event import GaussianEvent
@@ -95,6 +96,7 @@ class GradientSum:
 
     def __init__(self, problem: Problem, batch: Batch) -> None:
         self._problem = problem
+        self._radii = problem.convex_set.l2_radius(), problem.convex_set.l1_radius()
         self._features, self._targets = problem.design(batch)
 
     @property
@@ -122,6 +124,19 @@ class GradientSum:
             total += loss.gradient_sum(parameters, features[block], targets[block], clip=clip)
         return total
 
+    def within(self, parameters: FloatArray) -> FloatArray:
+        """The public point, scaled to the set's radii if it lies beyond them.
+
+        A record's gradient is bounded by the radii alone, so the bound does not rest on how
+        exactly a projection or an oracle was computed.
+        """
+        lengths = float(np.linalg.norm(parameters)), float(np.abs(parameters).sum())
+        excess = max(
+            length / radius if radius > 0.0 else 1.0
+            for length, radius in zip(lengths, self._radii, strict=True)
+        )
+        return parameters / excess if excess > 1.0 + TOLERANCE else parameters
+
     def measure(
         self,
         parameters: FloatArray,
@@ -131,8 +146,9 @@ class GradientSum:
         noise: Noise,
         sample: BoolArray | None = None,
     ) -> Measurement:
-        """Round the sum to the lattice and measure it."""
-        steps = np.ldexp(self.at(parameters, sample), -gradient_noise.exponent)
+        """Round the sum at a point of the set to the lattice and measure it."""
+        total = self.at(self.within(parameters), sample)
+        steps = np.ldexp(total, -gradient_noise.exponent)
         return measure_gaussian(
             np.rint(steps).astype(np.int64),
             gradient_noise.exponent,

@@ -16,7 +16,7 @@ from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import Projectable
 from dpstream.mechanisms.mechanism import bounded_sum_sensitivity
 from dpstream.mechanisms.public import public_generator
-from dpstream.solvers.minimiser import Target
+from dpstream.solvers.minimiser import projection_errors, secretly_projectable
 from dpstream.solvers.problem import ROUNDED_UP, Problem
 
 Result = Literal["average", "suffix", "last"]
@@ -86,6 +86,27 @@ def global_slope(problem: Problem) -> float:
     return loss.lipschitz(problem.record_bound, None).l2 * ROUNDED_UP
 
 
+def course_shift(
+    problem: Problem, course: Course, *, slope: float, rounding_step: float = 0.0
+) -> float:
+    """How far a unit moves the exact result, at most, rounded to a lattice: inverse to the moduli.
+
+    Args:
+        problem: its neighbours and cap.
+        course: of the pass.
+        slope: of a record's loss.
+        rounding_step: of the lattice; 0 for none.
+    """
+    shortened = course.step_sizes * course.contractions
+    return bounded_sum_sensitivity(
+        slope * float(np.max(shortened * course.influences)),
+        neighbours=problem.neighbours,
+        cap=problem.unit.cap,
+        rounding_step=rounding_step,
+        dimension=problem.dimension,
+    )
+
+
 def course_sensitivity(
     problem: Problem, course: Course, *, slope: float, exponent: int | None
 ) -> float:
@@ -102,18 +123,12 @@ def course_sensitivity(
         slope: L.
         exponent: of the lattice; None before rounding.
     """
-    influences = course.influences
-    shortened = course.step_sizes * course.contractions
-    exact = bounded_sum_sensitivity(
-        slope * float(np.max(shortened * influences)),
-        neighbours=problem.neighbours,
-        cap=problem.unit.cap,
-        rounding_step=0.0 if exponent is None else math.ldexp(1.0, exponent),
-        dimension=problem.dimension,
-    )
+    rounding_step = 0.0 if exponent is None else math.ldexp(1.0, exponent)
+    exact = course_shift(problem, course, slope=slope, rounding_step=rounding_step)
     each = (problem.features + 64) * 2.0**-49
     sizes = 3.0 * problem.convex_set.l2_radius() + course.step_sizes * slope
-    return exact + 2.0 * each * float(np.sum(sizes * influences))
+    errors = each * sizes + projection_errors(projectable(problem), sizes)
+    return exact + 2.0 * float(np.sum(errors * course.influences))
 
 
 def run(
@@ -153,5 +168,5 @@ def run(
 
 
 def projectable(problem: Problem) -> Projectable:
-    """The problem's set, which needs a projection."""
-    return Target(problem=problem, modulus=1.0, centre=np.zeros(0)).convex_set
+    """The problem's set, on which secret points are projected."""
+    return secretly_projectable(problem.convex_set)

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.errors import CertificateError, ConfigurationError
-from dpstream.geometry.convex_set import Projectable
+from dpstream.geometry.convex_set import ConvexSet, Projectable
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.losses.loss import SmoothGeneralisedLinear
 from dpstream.losses.regularised import RegularisedLoss
@@ -53,18 +53,12 @@ class Target:
 
     @property
     def convex_set(self) -> Projectable:
-        """The set, which needs a projection.
+        """The set: secret points are projected on it.
 
         Raises:
-            ConfigurationError: if it has none.
+            ConfigurationError: if it has no projection, or one whose error is not known in advance.
         """
-        chosen = self.problem.convex_set
-        if not isinstance(chosen, Projectable):
-            raise ConfigurationError(
-                f"{type(chosen).__name__} has no projection, which a minimiser needs; take "
-                "Frank-Wolfe"
-            )
-        return chosen
+        return secretly_projectable(self.problem.convex_set)
 
     @property
     def smoothness(self) -> float:
@@ -75,6 +69,34 @@ class Target:
         """
         problem = self.problem
         return problem.smooth_loss.smoothness(problem.record_bound, None).l2 + self.modulus
+
+
+def secretly_projectable(chosen: ConvexSet) -> Projectable:
+    """The set, if secret points may be projected on it.
+
+    An iterative projection is wrong by what only the point tells, and may fail for some points
+    and not for others: neither is paid for.
+
+    Raises:
+        ConfigurationError: if it has no projection, or one whose error is not known in advance.
+    """
+    if not isinstance(chosen, Projectable):
+        raise ConfigurationError(
+            f"{type(chosen).__name__} has no projection, which this solver needs; take Frank-Wolfe"
+        )
+    if not math.isfinite(chosen.projection_error(chosen.l2_radius())):
+        raise ConfigurationError(
+            f"the projection on a {type(chosen).__name__} is found by iteration, which secret "
+            "points must not enter: its error is not known in advance; take mirror descent or "
+            "Frank-Wolfe, which move released points only"
+        )
+    return chosen
+
+
+def projection_errors(chosen: Projectable, sizes: FloatArray) -> FloatArray:
+    """A bound for each size of a secret point: the next power of two's, as there may be many."""
+    powers, places = np.unique(np.exp2(np.ceil(np.log2(sizes))), return_inverse=True)
+    return np.array([chosen.projection_error(float(power)) for power in powers])[places]
 
 
 def data_smoothness(problem: Problem) -> float:
@@ -112,7 +134,8 @@ def rounding_error(target: Target, *, linear_bound: float = 0.0) -> float:
     """How far the computed mean gradient may be from the exact one, on the set, in L2.
 
     Sums of n terms; scores of ``features`` products each, whose errors reach the slope through
-    the smoothness; the regulariser and the linear term.
+    the smoothness; the regulariser and the linear term; and, in the residual, the projection of a
+    gradient step.
 
     Args:
         target: what is minimised.
@@ -123,10 +146,13 @@ def rounding_error(target: Target, *, linear_bound: float = 0.0) -> float:
     scores = (problem.features + 32) * 2.0**-51
     terms = problem.lipschitz.l2 + data_smoothness(problem) * largest
     public = target.modulus * (largest + float(np.linalg.norm(target.centre))) + linear_bound
+    step = (problem.lipschitz.l2 + public) / target.smoothness
+    projection = target.smoothness * target.convex_set.projection_error(largest + step)
     return (
         summation_slack(problem, problem.lipschitz.l2) / problem.records
         + scores * terms
         + public * 2.0**-48
+        + projection
     )
 
 

@@ -189,6 +189,10 @@ class NoisySgd:
         )
         gradients = GradientSum(problem, batch)
         digest = noise.bind(batch.rows) if rate < 1.0 else b""
+        # Samples cover no value, so they are bound to the public plan besides the records.
+        sampling = noise.child(
+            f"sample {problem.label}; {len(plan.step_sizes)} {scale.sigma.hex()}"
+        )
         point = chosen.centre()
         point = _on_grid(problem, point) if rate < 1.0 else point
         total = np.zeros(problem.dimension)
@@ -201,7 +205,7 @@ class NoisySgd:
             sample = None
             if rate < 1.0:
                 sample = poisson_sample(
-                    problem.records, rate, address=(step, 0), digest=digest, noise=noise
+                    problem.records, rate, address=(step, 0), digest=digest, noise=sampling
                 )
             measured = gradients.measure(point, scale, address=(step,), noise=noise, sample=sample)
             measurements.append(measured)

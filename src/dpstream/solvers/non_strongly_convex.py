@@ -17,6 +17,7 @@ from dpstream.solvers.implicit_gradient import (
     Result,
     check_result,
     course_sensitivity,
+    course_shift,
     global_slope,
     projectable,
     result_weights,
@@ -100,7 +101,8 @@ class FadingRegulariser:
         strength = self.strength
         if strength is None:
             # Sensitivities are inverse to the strength.
-            unit = self._sensitivity(problem, 1.0, slope, None)
+            course = fading_course(problem.records, strength=1.0, result=self.result)
+            unit = course_shift(problem, course, slope=slope)
             length = output_noise(
                 self.noise,
                 budget,

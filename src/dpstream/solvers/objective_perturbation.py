@@ -267,11 +267,12 @@ class ObjectivePerturbation:
 
 
 def _perturbation(plan: Plan, batch: Batch, noise: Noise) -> FloatArray:
-    """The secret linear term, bound to the data and to the public plan; never published.
+    """The secret linear term, bound to the data and to the public problem; never published.
 
-    A measurement of zero: other data, or another modulus, has an independent one.
+    A measurement of zero: other data, another problem or another modulus has an independent one,
+    or the difference of two releases would show what the records say without noise.
     """
-    setting = f"objective {float(plan.settings['modulus']).hex()}"
+    setting = f"objective {plan.problem.label}; {float(plan.settings['modulus']).hex()}"
     digest = noise.bind(batch.rows).hex()
     exponent = int(plan.settings["perturbation_exponent"])
     drawn = measure_gaussian(

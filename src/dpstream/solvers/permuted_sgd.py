@@ -15,7 +15,13 @@ from dpstream.errors import ConfigurationError
 from dpstream.geometry.declaration import require_positive
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
 from dpstream.mechanisms.public import public_generator
-from dpstream.solvers.minimiser import Target, reach, regulariser
+from dpstream.solvers.minimiser import (
+    Target,
+    projection_errors,
+    reach,
+    regulariser,
+    secretly_projectable,
+)
 from dpstream.solvers.output_perturbation import (
     NoiseKind,
     check_noise_kind,
@@ -108,9 +114,12 @@ def descent_influences(course: Pass) -> Sequence[float]:
 def _computed_error(problem: Problem, course: Pass, centre: FloatArray) -> float:
     """What the roundings of all updates add up to: updates do not expand distances."""
     largest = problem.convex_set.l2_radius() + float(np.linalg.norm(centre))
+    sizes = np.array(course.step_sizes)
     terms = problem.lipschitz.l2 + course.smoothness * largest
     each = (problem.features + max(course.batches) + 64) * 2.0**-51
-    return each * (math.fsum(course.step_sizes) * terms + len(course.step_sizes) * largest)
+    chosen = secretly_projectable(problem.convex_set)
+    errors = projection_errors(chosen, largest + sizes * terms)
+    return each * (math.fsum(sizes) * terms + len(sizes) * largest) + math.fsum(errors)
 
 
 @dataclass(frozen=True, kw_only=True)

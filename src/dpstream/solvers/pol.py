@@ -16,6 +16,7 @@ from dpstream.solvers.implicit_gradient import (
     Result,
     check_result,
     course_sensitivity,
+    course_shift,
     global_slope,
     projectable,
     result_weights,
@@ -93,7 +94,7 @@ class OnlineToOffline:
         if ridge is None:
             # Sensitivities are inverse to the modulus.
             course = pol_course(problem.records, modulus=1.0, result=self.result)
-            unit = course_sensitivity(problem, course, slope=slope, exponent=None)
+            unit = course_shift(problem, course, slope=slope)
             length = output_noise(
                 self.noise,
                 budget,

@@ -5,6 +5,7 @@
 come from the domain's bounds, and n is the declared number of records, null ones included.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,6 +99,23 @@ class Problem:
     def dimension(self) -> int:
         """Number of parameters."""
         return self.convex_set.dimension
+
+    @cached_property
+    def label(self) -> str:
+        """What is solved, in words: two problems on the same records have different ones.
+
+        Secret randomness that covers no measured value is bound to it.
+        """
+        chosen, loss = self.convex_set, self.loss
+        sizes = (chosen.l1_radius(), chosen.l2_radius(), chosen.diameter(), chosen.gaussian_width())
+        parts = [repr(self.data_loss), type(chosen).__name__, str(chosen.dimension)]
+        parts += [size.hex() for size in sizes]
+        parts += [f"{self.neighbours.value} {self.unit.cap} {self.target} {self.gradient_clip}"]
+        if isinstance(loss, RegularisedLoss):
+            centre = b"" if loss.centre is None else loss.centre.tobytes()
+            digest = hashlib.blake2b(centre, digest_size=16).hexdigest()
+            parts += [float(loss.ridge).hex(), digest]
+        return "; ".join(parts)
 
     # --- data --------------------------------------------------------------------------------
 
