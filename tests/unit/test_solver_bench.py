@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpstream.bench import batch as bench
+from dpstream.cli.bench import bench as command
 from dpstream.errors import SourceError
 from dpstream.randomness.public import public_generator
 from dpstream.solvers.objective_perturbation import ObjectivePerturbation
@@ -53,17 +54,31 @@ def test_figures_are_json_and_name_the_best(folder: Path, monkeypatch: pytest.Mo
         "output_perturbation": OutputPerturbation(),
     }
     monkeypatch.setattr(bench, "compared_solvers", lambda: solvers)
-    found = json.loads(json.dumps(bench.batch(folder, names=("covtype",), draws=2)))["covtype"]
+    found = json.loads(json.dumps(bench.run(data=folder, names=("covtype",), draws=2)))["covtype"]
     assert found["non_private_accuracy"] == 1.0  # the label is a category
     for figures in found["private"].values():
         assert figures["best"] in solvers
         assert figures["best_accuracy"] == max(
             item["accuracy"] for item in figures["solvers"].values()
         )
-    again = bench.batch(folder, names=("covtype",), draws=2)["covtype"]
+    again = bench.run(data=folder, names=("covtype",), draws=2)["covtype"]
     assert json.loads(json.dumps(again)) == found
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no adult\.npz"):
-        bench.batch(tmp_path)
+        bench.run(data=tmp_path)
+
+
+def test_benchmarks_of_real_data_are_skipped_where_there_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("batch", data=None, as_json=False)
+    assert "skipped: needs data sets; give their folder with --data" in capsys.readouterr().out
+    monkeypatch.setattr(
+        bench, "compared_solvers", lambda: {"output_perturbation": OutputPerturbation()}
+    )
+    monkeypatch.setattr(bench, "DRAWS", {"adult": 1, "covtype": 1})
+    command("batch", data=folder, as_json=True)
+    found = json.loads(capsys.readouterr().out)["batch"]
+    assert found["adult"]["private"]["epsilon=1"]["best"] == "output_perturbation"

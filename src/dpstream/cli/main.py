@@ -156,10 +156,11 @@ def bench(
     name: Annotated[
         str | None, typer.Argument(help="One benchmark; all of them if left out.")
     ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
     as_json: Json = False,
 ) -> None:
     """Speed against the floor of this machine."""
-    _command("bench", "bench")(name, as_json=as_json)
+    _command("bench", "bench")(name, data=data, as_json=as_json)
 
 
 def _version(show: bool) -> None:
