@@ -1,14 +1,13 @@
 """A learner of blocks, run several times over a stream and scored after each block."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
-from dpstream.learners.learner import Tick
-from dpstream.learners.window.block_learner import BlockLearner
+from dpstream.learners.learner import Learner, Tick
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.report.figure import Line
 
@@ -43,11 +42,11 @@ class Track:
             "upper_quartile": upper.tolist(),
         }
 
-    def line(self) -> Line:
-        """Median and quartiles as a curve."""
+    def line(self, size: int = 1) -> Line:
+        """Median and quartiles as a curve, over blocks or, given a block's, over records."""
         lower, upper = np.quantile(self.values, [0.25, 0.75], axis=0)
         return Line(
-            x=self.blocks.astype(np.float64),
+            x=size * self.blocks.astype(np.float64),
             y=self.median,
             lower=lower,
             upper=upper,
@@ -55,14 +54,21 @@ class Track:
         )
 
 
+def newest_scores(model: Mapping[str, Any]) -> Any:
+    """The user's coefficients in a model of scores."""
+    return model["user"]["coefficients"] if model["ready"] else None
+
+
 def track(
     name: str,
-    make: Callable[[], BlockLearner],
+    make: Callable[[], Learner[Any]],
     *,
     rows: Callable[[int], tuple[FloatArray, Any]],
     score: Callable[[int, FloatArray], float],
     blocks: int,
     repeats: int,
+    size: int | None = None,
+    read: Callable[[Mapping[str, Any]], Any] = newest_scores,
 ) -> Track:
     """Run a learner several times, with new noise each.
 
@@ -73,9 +79,11 @@ def track(
         score: of a model's coefficients after a block.
         blocks: how many to run.
         repeats: how often.
+        size: records of a block; None for the learner's own.
+        read: the coefficients of a published model; None before there are any.
     """
     learner = make()
-    size = learner.block_records
+    length: int = getattr(learner, "block_records", 0) if size is None else size
     ready: list[int] = []
     values: list[list[float]] = []
     for repeat in range(repeats):
@@ -85,12 +93,12 @@ def track(
         state = learner.init()
         ready, found = [], list[float]()
         for number in range(1, blocks + 1):
-            tick = Tick(number=number, records=number * size)
-            learner.learn(state, batch.slice((number - 1) * size, number * size))
+            tick = Tick(number=number, records=number * length)
+            learner.learn(state, batch.slice((number - 1) * length, number * length))
             learner.close(state, tick)
-            model = learner.release(state, tick, noise).model
-            if model["ready"]:
+            coefficients = read(learner.release(state, tick, noise).model)
+            if coefficients is not None:
                 ready.append(number)
-                found.append(score(number, np.array(model["user"]["coefficients"])))
+                found.append(score(number, np.array(coefficients)))
         values.append(found)
     return Track(name=name, blocks=np.array(ready, np.int64), values=np.array(values))

@@ -4,14 +4,16 @@ Features are histograms of edge orientations (Dalal and Triggs 2005): fixed filt
 and each image scaled by its own length, so that they are public preprocessing.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpstream.arrays import FloatArray, IntArray
+from dpstream.arrays import FloatArray
 from dpstream.errors import SourceError
+from dpstream.mechanisms.public import public_generator
+from dpstream.reproduce.labelled_stream import LabelledStream
 
 FILE = "mnist.npz"
 SIDE = 28
@@ -20,31 +22,18 @@ _CELL = 4
 _ORIENTATIONS = 8
 _CHUNK = 2048
 FEATURES = (SIDE // _CELL) ** 2 * _ORIENTATIONS
+PROJECTED = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class Digits:
-    """A stream of images and a test set: features in the unit ball, and labels.
-
-    Attributes:
-        features: of the stream.
-        labels: of the stream.
-        test_features: of the test set.
-        test_labels: of the test set.
-    """
-
-    features: FloatArray
-    labels: IntArray
-    test_features: FloatArray
-    test_labels: IntArray
-
-
-def load_digits(folder: Path, *, records: int) -> Digits:
+def load_digits(folder: Path, *, records: int) -> tuple[LabelledStream, LabelledStream]:
     """Read ``mnist.npz`` with arrays ``X``, ``y``, ``X_test`` and ``y_test``.
 
     Args:
         folder: of the file.
         records: how many of the stream's first images to take.
+
+    Returns:
+        The stream with edge features, and with its pixels.
 
     Raises:
         SourceError: if the file or an array is missing.
@@ -59,12 +48,29 @@ def load_digits(folder: Path, *, records: int) -> Digits:
             f"{path} cannot be read as digits ({type(error).__name__}); give the folder of an "
             ".npz file with X, y, X_test and y_test: images of 784 bytes and their labels"
         ) from error
-    return Digits(
+    edges = LabelledStream(
         features=edge_features(images),
         labels=np.asarray(labels, np.int64),
         test_features=edge_features(test_images),
         test_labels=np.asarray(test_labels, np.int64),
+        classes=CLASSES,
     )
+    pixels = replace(
+        edges, features=unit_rows(images / 255.0), test_features=unit_rows(test_images / 255.0)
+    )
+    return edges, pixels
+
+
+def unit_rows(rows: Any) -> FloatArray:
+    """Each record scaled to length 1 by itself."""
+    held = np.asarray(rows, np.float64)
+    return held / np.maximum(np.linalg.norm(held, axis=1, keepdims=True), 1e-9)
+
+
+def projected(rows: FloatArray) -> FloatArray:
+    """A fixed random projection to few features, which no data were used to choose."""
+    matrix = public_generator(7).normal(size=(rows.shape[1], PROJECTED))
+    return unit_rows(rows @ matrix)
 
 
 def edge_features(images: Any) -> FloatArray:
