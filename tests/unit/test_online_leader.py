@@ -306,6 +306,13 @@ def test_the_engine_runs_it() -> None:
         ),
         ({"convex_set": L2Ball(dimension=4)}, "dimension 4"),
         ({"loss": SoftmaxLoss(classes=3)}, "targets"),
+        (
+            {
+                "loss": SoftmaxLoss(classes=3),
+                "domain": Domain.vectors(3, norm_bound=1.0, target_bound=1.0, target_count=3),
+            },
+            "indicators of 3 labels",
+        ),
         ({"slope_clip": 1e6}, "slope_clip"),
         ({"loss_weight": -1.0}, "loss_weight"),
         ({"moment_weight": 0.0}, "moment_weight"),

@@ -12,6 +12,7 @@ from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.losses.hinge import HingeLoss
 from dpstream.losses.logistic import LogisticLoss
+from dpstream.losses.record_bound import RecordBound as Bounds
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.losses.squared import SquaredLoss
@@ -194,3 +195,24 @@ def test_replace_and_caps_cost_what_they_shift(solver: Solver) -> None:
     assert scale(neighbours=Neighbours.REPLACE) == pytest.approx(2 * one, rel=1e-4)
     user = Unit(kind="user", cap=3, column="who")
     assert scale(unit=user) == pytest.approx(3 * one, rel=1e-4)
+
+
+def test_softmax_takes_indicators_alone() -> None:
+    """Three numbers in the place of three indicators make longer gradients than it claims."""
+    loss = SoftmaxLoss(classes=3)
+    domain = Domain.vectors(2, norm_bound=1.0, target_bound=1.0, target_count=3)
+    batch = domain.admit(np.array([[1.0, 0.0, -1.0, -1.0, -1.0]]))
+    chosen = L2Ball(dimension=6, radius=1.0)
+    claim = loss.lipschitz(Bounds(feature_l2=1.0), chosen).l2
+    worst = chosen.minimize_linear(np.array([-1.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+    row = loss.gradients(worst, batch.scaled_features, batch.scaled_targets)
+    assert np.linalg.norm(row) > 1.1 * claim
+    with pytest.raises(ConfigurationError, match="indicators of 3 labels"):
+        Problem(
+            loss=loss,
+            convex_set=chosen,
+            domain=domain,
+            records=1,
+            neighbours=Neighbours.ZERO_OUT,
+            unit=Unit(),
+        )

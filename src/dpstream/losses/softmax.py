@@ -8,6 +8,8 @@ import numpy as np
 from scipy import special
 
 from dpstream.arrays import FloatArray
+from dpstream.domain.domain import Domain
+from dpstream.domain.target import LabelTarget
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.declaration import require_positive
@@ -32,6 +34,22 @@ class SoftmaxLoss:
     def __post_init__(self) -> None:
         if self.classes < 2:
             raise ConfigurationError(f"classes is {self.classes}; a choice needs at least two")
+
+    def check_targets(self, domain: Domain) -> None:
+        """Refuse a domain whose targets are not indicators of these classes.
+
+        The constants hold for indicator rows: numbers of their own would make longer gradients.
+
+        Raises:
+            ConfigurationError: naming what to declare.
+        """
+        widths = [t.width if isinstance(t, LabelTarget) else 0 for t in domain.targets]
+        if widths != [self.classes]:
+            raise ConfigurationError(
+                f"the domain has {domain.target_count} encoded targets, and the softmax loss needs "
+                f"the indicators of {self.classes} labels; declare one target with its classes as "
+                "labels, three or more"
+            )
 
     def _scores(self, parameters: FloatArray, features: FloatArray) -> FloatArray:
         return features @ parameters.reshape(self.classes, -1).T

@@ -68,6 +68,8 @@ class Problem:
             )
         if self.gradient_clip is not None:
             require_positive("gradient_clip", self.gradient_clip)
+        if isinstance(self.data_loss, SoftmaxLoss):
+            self.data_loss.check_targets(self.domain)
         if not 0 <= self.target < self.domain.target_count:
             raise ConfigurationError(
                 f"target is {self.target}, but the domain has {self.domain.target_count}; "

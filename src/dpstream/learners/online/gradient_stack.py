@@ -147,11 +147,12 @@ class GradientStack:
                 raise ConfigurationError(
                     f"{name} is {getattr(self, name)}; it must be finite and at least 0"
                 )
-        wanted = self.classes if isinstance(self.loss, SoftmaxLoss) else 1
-        if self.domain.target_count != wanted:
+        if isinstance(self.loss, SoftmaxLoss):
+            self.loss.check_targets(self.domain)
+        elif self.domain.target_count != 1:
             raise ConfigurationError(
                 f"the domain has {self.domain.target_count} encoded targets, but the "
-                f"{self.loss.name} loss takes {wanted}"
+                f"{self.loss.name} loss takes 1"
             )
         rows, columns = packed_positions(self.domain.width)
         inside = (rows >= self.first) & (columns < 1 + self.domain.dimension)
