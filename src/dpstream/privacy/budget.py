@@ -18,8 +18,14 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "delta", float(self.delta))
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__float__"):
+                raise ConfigurationError(
+                    f"budget {name} is {value!r}; it must be a number, such as "
+                    f"{1.0 if name == 'epsilon' else 1e-6}"
+                )
+            object.__setattr__(self, name, float(value))
         if not 0.0 < self.epsilon < float("inf"):
             raise ConfigurationError(
                 f"budget epsilon is {self.epsilon!r}; it must be positive and finite"
