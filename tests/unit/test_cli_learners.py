@@ -212,9 +212,20 @@ def test_a_mistake_is_one_clear_message(name: str, options: str, said: str) -> N
     assert "\n" not in message
 
 
-def test_blocks_need_ticks_by_count() -> None:
-    for name in ("PrivIncERM", "BasicRelease"):
+BLOCK_LEARNERS = [name for name, options in GOOD.items() if options.startswith(BLOCKS)]
+
+
+def test_averages_over_a_public_number_need_ticks_by_count() -> None:
+    for name in ("PrivIncERM", "POCP"):
         assert "every = N" in refusal(name, GOOD[name], schedule="interval = 60")
+
+
+@pytest.mark.parametrize("name", BLOCK_LEARNERS)
+def test_blocks_close_by_a_clock_once_the_most_that_one_holds_is_declared(name: str) -> None:
+    assert "tick_records = N" in refusal(name, GOOD[name], schedule="interval = 60")
+    found = stream(name, GOOD[name], schedule="interval = 60\ntick_records = 50")
+    assert found.learner.describe()["block_records"] == 50
+    assert found.learner.horizon is None
 
 
 def test_parts_are_known_wherever_a_learner_takes_them() -> None:

@@ -20,7 +20,7 @@ from dpstream.engine.schedule import EveryInterval, EveryRecords
 from dpstream.engine.session import Session
 from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, SourceError
 from dpstream.stores.encryption import default_key
 from dpstream.stores.sqlite import SqliteStore
 from dpstream.stores.verification import verify_store
@@ -90,12 +90,12 @@ def test_stored_state_holds_no_record_that_no_rule_needs(
     found = np.flatnonzero(np.isin(marks, held))
     assert set(found.tolist()) <= set(range((ticks - kept) * BLOCK, ticks * BLOCK))
     # And it could have been found: what a later fit needs is there.
-    needed = stream.learner.rule.keep_from(ticks - ticks % 2 if make is sparse else ticks)
+    needed = stream.learner.rule.keep_from(ticks - ticks % 2 if make is sparse else ticks, None)
     assert set(found.tolist()) == set(range(needed * BLOCK, ticks * BLOCK))
 
 
 def test_empty_and_late_blocks_by_a_clock() -> None:
-    """A silent clock closes empty blocks; once it runs backwards, records count in the open one."""
+    """A silent clock closes empty blocks; set back a little, records count in the open one."""
     stream, _ = chains(ticks=1, insecure_seed=SEED)
     told = Stream(learner=stream.learner, schedule=EveryInterval(seconds=10.0), insecure_seed=SEED)
     clock = ManualClock(100.0)
@@ -109,6 +109,11 @@ def test_empty_and_late_blocks_by_a_clock() -> None:
         assert [release.value["ready"] for release in found] == [False] * 4 + [True] * 3
         assert all(release.value["records"] is None for release in found)
         clock.reading = 90.0
+        with pytest.raises(SourceError, match="runs backwards"):
+            list(session.learn(read_at(4, rows)))
+        assert session.tick == 8
+        assert len(session.ledger.rows) == 1
+        clock.reading = 165.0
         assert not list(session.learn(read_at(4, rows)))
         assert session.tick == 8
         clock.reading = 180.0

@@ -124,7 +124,23 @@ def test_wall_clock_ticks_on_heartbeats_without_records():
     beats = list(schedule.segments(first.after, 0, np.array([305.0])))
     assert [beat.closes.number for beat in beats if beat.closes] == [1, 2, 3]
     assert beats[-1].after == Position(4, 2, 120.0)
-    assert list(schedule.segments(beats[-1].after, 0, np.array([100.0]))) == []
+    # Set back by less than a tick: the open one goes on.
+    (late,) = schedule.segments(beats[-1].after, 2, np.array([245.0]))
+    assert late.closes is None
+    assert late.after.tick == 4
+    assert list(schedule.segments(beats[-1].after, 0, np.array([240.0]))) == []
+
+
+def test_a_clock_that_runs_backwards_is_refused_before_anything_is_taken():
+    schedule = EveryInterval(seconds=60)
+    for reading in (239.9, 100.0, -1e9):
+        with pytest.raises(SourceError, match="runs backwards"):
+            list(schedule.segments(Position(4, 2, 120.0), 2, np.array([reading])))
+    # A record's own time may be late by anything.
+    (late,) = EveryInterval(seconds=60, time_column="t").segments(
+        Position(4, 2, 120.0), 1, np.array([-1e9])
+    )
+    assert late.closes is None
 
 
 def test_a_clock_in_the_wrong_unit_is_refused():

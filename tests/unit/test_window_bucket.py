@@ -76,7 +76,7 @@ def stacks(rule: BucketRule, blocks: int) -> list[list[Fit]]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize("power", [2.0, 1.0, 1.3])
+@pytest.mark.parametrize("power", [2.0, 1.0, 1.3, 0.4])
 def test_worst_is_the_brute_force_ledger_s_at_every_length(rule: BucketRule, power: float) -> None:
     for blocks in (1, 2, 3, 5, 8, 16, 17, 30, 47, 64, 100):
         expected = max(slow_ledger(rule, blocks, power))
@@ -168,16 +168,21 @@ def test_windows_cost_what_the_proof_says(window: int) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_history_is_kept_as_long_as_needed_and_no_longer_grows_back(rule: BucketRule) -> None:
-    kept = 0
-    for closed in range(1, 300):
-        for fit in rule.step(closed).fits:
-            assert 0 <= kept <= fit.start < fit.end <= closed
-        following = rule.keep_from(closed)
-        assert kept <= following <= closed
-        kept = following
+def test_history_is_kept_exactly_as_long_as_a_later_fit_needs_it(rule: BucketRule) -> None:
+    """Against the earliest block that any later fit uses, counted out; horizons end it earlier."""
+    for horizon in (None, 1, 2, 5, 7, 8, 9, 16, 17, 22, 31, 33, 64):
+        # Without a horizon, long enough for every fit of the first blocks to come.
+        last, looked = (400, 60) if horizon is None else (horizon, horizon)
+        starts = [[fit.start for fit in rule.step(closed).fits] for closed in range(1, last + 1)]
+        kept = 0
+        for closed in range(looked + 1):
+            later = [start for step in starts[closed:] for start in step if start < closed]
+            following = rule.keep_from(closed, horizon)
+            assert following == min(later, default=closed)
+            assert kept <= following
+            kept = following
     if isinstance(rule, Sliding):
-        assert 299 - kept < rule.window
+        assert all(at - rule.keep_from(at, None) < rule.window for at in range(300))
 
 
 @pytest.mark.slow

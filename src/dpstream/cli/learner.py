@@ -110,11 +110,11 @@ LEARNERS: Mapping[str, Row] = {
     "WDP-COCOP": Row(make=wdp_cocop),
     "WDP-COCOL": Row(make=wdp_cocol),
     "POCP": Row(make=POCP, counted=True),
-    "MultiResolutionRelease": Row(make=MultiResolutionRelease, counted=True),
-    "ContinualRelease": Row(make=ContinualRelease, counted=True),
-    "BasicRelease": Row(make=BasicRelease, counted=True),
-    "SlidingWindowRelease": Row(make=SlidingWindowRelease, counted=True),
-    "DecayedRelease": Row(make=DecayedRelease, counted=True),
+    "MultiResolutionRelease": Row(make=MultiResolutionRelease),
+    "ContinualRelease": Row(make=ContinualRelease),
+    "BasicRelease": Row(make=BasicRelease),
+    "SlidingWindowRelease": Row(make=SlidingWindowRelease),
+    "DecayedRelease": Row(make=DecayedRelease),
     "WindowedRegression": Row(make=WindowedRegression),
 }
 """Every learner of the catalogue, and the papers' names for arrangements of them."""
@@ -145,7 +145,7 @@ SUPPLIED: Mapping[str, Callable[[Config], Any]] = {
     "neighbours": lambda config: Neighbours(config.privacy.neighbours),
     "horizon": lambda config: assemble_horizon(config, assemble_schedule(config)),
     "tick_records": _tick_records,
-    "block_records": lambda config: ticks_of(config).every,
+    "block_records": _tick_records,
     "releases": _releases,
     "counted": lambda config: ticks_of(config).every is not None,
     "expected_records": _expected_records,
@@ -166,13 +166,15 @@ def assemble_learner(config: Config) -> Learner[Any]:
         )
     parameters = inspect.signature(row.make).parameters
     values = {name: SUPPLIED[name](config) for name in parameters.keys() & SUPPLIED.keys()}
-    if values.get("tick_records", 0) is None:
-        if parameters["tick_records"].default is inspect.Parameter.empty:
+    for key in ("tick_records", "block_records"):
+        if values.get(key, 0) is not None:
+            continue
+        if parameters[key].default is inspect.Parameter.empty:
             raise ConfigurationError(
                 f"{name} plans with the records of a tick; beside interval write tick_records = N, "
                 "the most that may come in one"
             )
-        del values["tick_records"]  # the learner's own bound
+        del values[key]  # the learner's own bound
     memory = frozenset(EXTRA) if row.memory else frozenset[str]()
     given = read_options(
         option_model(row.make, frozenset(values), memory), config.learner.options, section="learner"

@@ -56,9 +56,32 @@ def run(
 
 
 @app.command()
-def plan(config: ConfigFile, as_json: Json = False) -> None:
+def plan(
+    config: ConfigFile,
+    drift: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="A guess: how far the best parameters move per block (scaled units). Compares "
+            "memories.",
+        ),
+    ] = None,
+    change: Annotated[
+        float | None, typer.Option(min=0.0, help="A guess: how far they jump at once.")
+    ] = None,
+    changed_at: Annotated[
+        int, typer.Option(min=0, help="The first block, from 0, after that jump.")
+    ] = 0,
+    block: Annotated[
+        int | None, typer.Option(min=1, help="Compare memories after this block.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Before any data: noise, predicted error, why."""
-    _command("plan", "plan")(config, as_json=as_json)
+    from dpstream.cli.plan import DriftGuess
+
+    guess = DriftGuess(drift=drift, change=change, changed_at=changed_at, block=block)
+    _command("plan", "plan")(config, guess=guess, as_json=as_json)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """``dpstream plan``: before any data, the noise, the predicted error, which strategy and why."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ from dpstream.errors import ConfigurationError
 from dpstream.learners.incremental.forecast import forecast
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.sums.running_sum import RunningSum
+from dpstream.learners.window.block_learner import BlockLearner
+from dpstream.learners.window.forecast import (
+    budget_levels,
+    comparison_block,
+    drift_plan,
+    longest_history,
+    rival_memories,
+)
+from dpstream.learners.window.windowed_regression import WindowedRegression
 from dpstream.mechanisms.continual.choice import alternatives
 from dpstream.mechanisms.continual.prediction import largest_standard_deviation
 from dpstream.mechanisms.continual.sum import ContinualSum
@@ -24,8 +34,33 @@ LOOK_AHEAD = 1_000_000
 
 _FORECASTS = 6
 
+_LEVELS = 8
+"""Sizes of fits that are shown one by one."""
 
-def plan(config_path: Path, *, as_json: bool) -> None:
+
+@dataclass(frozen=True, kw_only=True)
+class DriftGuess:
+    """What the user takes the stream's drift to be; see ``drift_plan``.
+
+    Attributes:
+        drift: how far the best parameters move with every block, in scaled units.
+        change: how far they jump at once.
+        changed_at: the first block, from 0, after the jump.
+        block: after which block memories are compared; None for the horizon, or a steady state.
+    """
+
+    drift: float | None = None
+    change: float | None = None
+    changed_at: int = 0
+    block: int | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is one."""
+        return self.drift is not None or self.change is not None
+
+
+def plan(config_path: Path, *, guess: DriftGuess, as_json: bool) -> None:
     """Show the plan of a configuration."""
     config = load_config(config_path)
     if config.batch is not None:
@@ -35,15 +70,21 @@ def plan(config_path: Path, *, as_json: bool) -> None:
         else:
             _show_ranking(ranking)
         return
-    found = make_plan(config, assemble_stream(config))
+    found = make_plan(config, assemble_stream(config), guess)
     if as_json:
         print_json(found)
         return
     _show(found)
 
 
-def make_plan(config: Config, stream: Stream[Any]) -> dict[str, Any]:
-    """The plan as plain values."""
+def make_plan(
+    config: Config, stream: Stream[Any], guess: DriftGuess | None = None
+) -> dict[str, Any]:
+    """The plan as plain values.
+
+    Raises:
+        ConfigurationError: if a drift is guessed for a learner that is not one over blocks.
+    """
     learner = stream.learner
     last = learner.horizon or LOOK_AHEAD
     result: dict[str, Any] = {
@@ -57,13 +98,50 @@ def make_plan(config: Config, stream: Stream[Any]) -> dict[str, Any]:
         "looked_ahead_to_tick": last,
         "events": [event.to_json() for event in learner.opening_events()],
     }
-    if isinstance(learner, PrivIncReg1 | RunningSum):
-        result["noise"] = _noise(learner.sum, last)
-        result["strategies"] = _compare(learner.sum, learner.horizon, last)
+    summed = _continual_sum(learner)
+    if summed is not None:
+        result["noise"] = _noise(summed, last)
+        result["strategies"] = _compare(summed, learner.horizon, last)
         result["why"] = _reason(config, learner.horizon)
     if isinstance(learner, PrivIncReg1):
         result["forecast"] = _forecast(learner, stream.schedule, last)
+    if isinstance(learner, BlockLearner):
+        result["levels"] = budget_levels(learner)
+        result["longest_history_in_blocks"] = longest_history(learner)
+    if guess is not None and guess.given:
+        result["drift"] = _drift(learner, guess)
     return result
+
+
+def _continual_sum(learner: Any) -> ContinualSum | None:
+    """The one sum that the learner measures, if that is how it works."""
+    if isinstance(learner, WindowedRegression):
+        return learner.stream.sum
+    return learner.sum if isinstance(learner, PrivIncReg1 | RunningSum) else None
+
+
+def _drift(learner: Any, guess: DriftGuess) -> dict[str, Any]:
+    if not isinstance(learner, BlockLearner):
+        raise ConfigurationError(
+            "a drift is guessed for learners over blocks (SlidingWindowRelease, DecayedRelease and "
+            f"their like); {learner.name} is none: leave --drift and --change out"
+        )
+    block = comparison_block(learner, guess.block)
+    return {
+        "guess": {
+            "drift": guess.drift or 0.0,
+            "change": guess.change or 0.0,
+            "changed_at": guess.changed_at,
+        },
+        "block": block,
+        "memories": drift_plan(
+            rival_memories(learner, block),
+            block=block,
+            drift=guess.drift or 0.0,
+            change=guess.change or 0.0,
+            changed_at=guess.changed_at,
+        ),
+    }
 
 
 def _noise(summed: ContinualSum, last: int) -> dict[str, Any]:
@@ -114,7 +192,8 @@ def _compare(summed: ContinualSum, horizon: int | None, last: int) -> list[dict[
 def _reason(config: Config, horizon: int | None) -> str:
     if config.learner.options.get("strategy", "auto") != "auto":
         return "the configuration names the strategy"
-    if config.learner.options.get("window") or config.learner.options.get("decay"):
+    remembered = ("window", "window_ticks", "decay")
+    if any(config.learner.options.get(key) for key in remembered):
         return "the strategy for this memory that protects every record for ever"
     if horizon is None:
         return "the quietest running sum without a horizon, at constant epsilon"
@@ -149,6 +228,16 @@ def _show(found: Mapping[str, Any]) -> None:
             f"(scaled units, {noise['coordinates']:,} coordinates)",
         )
         print_table(("strategy", "largest deviation", "vectors"), _rows(found["strategies"]))
+    if "levels" in found:
+        _show_levels(found["levels"])
+        kept = found["longest_history_in_blocks"]
+        print_text(
+            "records are kept, encrypted, "
+            + ("for the stream's whole life" if kept is None else f"for at most {kept:,} blocks")
+            + " after their own has closed"
+        )
+    if "drift" in found:
+        _show_drift(found["drift"])
     if found.get("forecast"):
         print_text(
             "predicted error of the first target (made-up records: features even over their "
@@ -167,6 +256,51 @@ def _show(found: Mapping[str, Any]) -> None:
                 for item in found["forecast"]
             ],
         )
+
+
+def _show_levels(levels: Sequence[Mapping[str, Any]]) -> None:
+    """The block whose records pay most: what each size of fit that uses it costs."""
+    print_text("budget of the records that are used most, by the size of the fits that use them:")
+    shown = sorted(levels, key=lambda level: -level["fraction"])[:_LEVELS]
+    print_table(
+        ("blocks", "records", "fits", "share", "noise of each parameter", "of all"),
+        [
+            (
+                f"{level['blocks']:,}",
+                f"{level['records']:,}",
+                str(level["fits"]),
+                f"{level['fraction']:.2%}",
+                format_number(level["noise"]),
+                format_number(level["noise_length"]),
+            )
+            for level in sorted(shown, key=lambda level: -level["blocks"])
+        ],
+    )
+    rest = 1.0 - sum(level["fraction"] for level in shown)
+    if rest > 1e-6:
+        print_text(f"all other sizes together: {rest:.2%}")
+
+
+def _show_drift(found: Mapping[str, Any]) -> None:
+    guess = found["guess"]
+    print_text(
+        f"memories after block {found['block']:,}, if the best parameters move by "
+        f"{guess['drift']:g} with every block and jumped by {guess['change']:g} before block "
+        f"{guess['changed_at']:,} (scaled units; the least error first):"
+    )
+    print_table(
+        ("memory", "mean age in blocks", "bias", "noise", "error"),
+        [
+            (
+                item["name"],
+                format_number(item["mean_age"]),
+                format_number(item["bias"]),
+                format_number(item["noise"]),
+                format_number(item["error"]),
+            )
+            for item in found["memories"]
+        ],
+    )
 
 
 def _show_ranking(ranking: Mapping[str, Any]) -> None:

@@ -235,8 +235,10 @@ class EveryInterval:
     """A tick at every interval of a public clock, whether or not records came.
 
     Tick 1 is the interval, aligned to whole multiples of its length, that holds the first
-    reading. A reading in a later interval closes every tick before it; a reading that runs
-    backwards, or a missing one, belongs to the open tick.
+    reading. A reading in a later interval closes every tick before it. A record whose own time
+    lies before the open tick, or is missing, is late and belongs to the open tick. The time of
+    day may be set back a little, by less than the tick before the open one; a clock that runs
+    back further is wrong now or was before, and is refused.
 
     Attributes:
         seconds: the length of a tick.
@@ -296,6 +298,7 @@ class EveryInterval:
             position = replace(
                 position, origin=float(np.floor(first / self.seconds)) * self.seconds
             )
+        self._refuse_backwards(position, known)
         intervals = self._interval(position, readings)
         jump = int(intervals.max(initial=position.tick)) - position.tick
         if jump > LONGEST_SILENCE:
@@ -313,6 +316,16 @@ class EveryInterval:
                 position, start = after, first_row
         if start < rows:
             yield Segment(start, rows, None, _with_records(position, rows - start))
+
+    def _refuse_backwards(self, position: Position, known: FloatArray) -> None:
+        assert position.origin is not None
+        opened = position.origin + (position.tick - 1) * self.seconds
+        if self.wall_clock and known.size and float(known[0]) < opened - self.seconds:
+            raise SourceError(
+                f"the clock reads {opened - float(known[0]):g} s before tick {position.tick}, the "
+                "open one, began: it runs backwards, or was ahead; set it right and read on from "
+                "the same record (nothing was taken)"
+            )
 
     def _interval(self, position: Position, readings: FloatArray) -> FloatArray:
         assert position.origin is not None

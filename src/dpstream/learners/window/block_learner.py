@@ -80,8 +80,9 @@ class BlockLearner(ABC):
         neighbours: what it is hidden against.
         horizon: how many blocks may be closed, or None for a stream without end.
         loss: of a record: squared, logistic, Huber, softmax or another smooth one.
-        block_records: records of a block (paper 003's b0 or w0): one tick's. A tick with fewer
-            is filled up with null records; more are refused.
+        block_records: records of a block (paper 003's b0 or w0): one tick's, or by a clock the
+            most that one may hold. A tick with fewer, or none, is filled up with null records;
+            more are refused, and stop the stream.
         ridge: the modulus of the regulariser of fits around the origin: ``(ridge / 2)
             |theta|^2`` beside the mean loss (the paper's lambda is half of it).
         update_ridge: of fits around a released model; None for ``ridge``. Noise falls with it.
@@ -231,7 +232,8 @@ class BlockLearner(ABC):
         if held + len(batch) > self.block_records:
             raise ConfigurationError(
                 f"a tick holds more than block_records = {self.block_records} records; close a "
-                "tick every block_records records, or declare larger blocks"
+                "tick every block_records records, or declare larger blocks (for ticks by a clock "
+                "a larger tick_records)"
             )
         if len(batch):
             state.open.append(batch.rows.copy())
@@ -333,7 +335,7 @@ class BlockLearner(ABC):
             done.append((fit, plan, point, measurement, None if known is None else known.tick))
         state.stack = stack[-1:] if step.forget else stack
         state.fitted = closed
-        needed = self.rule.keep_from(closed)
+        needed = self.rule.keep_from(closed, self.horizon)
         del state.history[: max(0, needed - state.first)]
         state.first = max(state.first, needed)
         return done

@@ -70,8 +70,16 @@ class BucketRule(ABC):
         """What is fitted once that many blocks are closed; nothing before ``first``."""
 
     @abstractmethod
-    def keep_from(self, blocks: int) -> int:
-        """The earliest block that a later step uses: those before it are erased."""
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
+        """The earliest closed block that a later step uses: those before it are erased.
+
+        Args:
+            blocks: how many are closed, and their steps made.
+            horizon: after how many there are no more steps; None for never.
+
+        Returns:
+            ``blocks`` if no later step uses any of them.
+        """
 
     @abstractmethod
     def worst(self, power: float, blocks: int | None) -> float:
@@ -108,6 +116,12 @@ def _doubled(blocks: int, unit: int) -> int:
     return unit << ((blocks // unit).bit_length() - 1)
 
 
+def _next_base(base: int, blocks: int, horizon: int | None) -> bool:
+    """Whether another base of all blocks follows."""
+    following = base if blocks < base else 2 * _doubled(blocks, base)
+    return horizon is None or following <= horizon
+
+
 @dataclass(frozen=True, kw_only=True)
 class MultiResolution(BucketRule):
     """At ``t = 2^k q``, the model of the last ``2^k`` blocks (paper 003, Algorithm 2).
@@ -139,9 +153,16 @@ class MultiResolution(BucketRule):
         )
         return Step(keep=0, fits=fits)
 
-    def keep_from(self, blocks: int) -> int:
-        """The begun interval of the largest size."""
-        return 0 if self.levels is None else blocks >> (self.levels - 1) << (self.levels - 1)
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
+        """The begun interval of the largest size that will be complete."""
+        level = (blocks if horizon is None else horizon).bit_length()
+        if self.levels is not None:
+            level = min(level, self.levels - 1)
+        while horizon is not None and (blocks >> level) + 1 << level > horizon:
+            level -= 1
+            if level < 0:
+                return blocks
+        return blocks >> level << level
 
     def worst(self, power: float, blocks: int | None) -> float:
         """The first block's, which is in the first interval of every size."""
@@ -185,9 +206,15 @@ class Cumulative(BucketRule):
             return Step(keep=1, fits=(update,))
         return Step(keep=2, fits=(Fit(start=blocks - 1, end=blocks, level=0),))
 
-    def keep_from(self, blocks: int) -> int:
-        """0: every base uses the whole history."""
-        return 0
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
+        """0, for the next base; after the last one, its end, for updates; then nothing."""
+        if _next_base(self.base, blocks, horizon):
+            return 0
+        if horizon is None or blocks < self.base:
+            return blocks
+        origin = _doubled(blocks, self.base)
+        update = origin + (1 << (blocks - origin).bit_length())
+        return origin if update <= horizon else blocks
 
     def worst(self, power: float, blocks: int | None) -> float:
         """The first block's after some base; for ever, what it tends to as bases grow."""
@@ -228,9 +255,9 @@ class Basic(BucketRule):
             return Step(keep=0, fits=(Fit(start=0, end=blocks, level=_BASE_LEVEL),))
         return Step(keep=1, fits=(Fit(start=blocks - 1, end=blocks, level=0),), forget=True)
 
-    def keep_from(self, blocks: int) -> int:
-        """0: every base uses the whole history."""
-        return 0
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
+        """0, for the next base; after the last one, nothing."""
+        return 0 if _next_base(self.base, blocks, horizon) else blocks
 
     def worst(self, power: float, blocks: int | None) -> float:
         """A block after the first base that has updates, or the first block."""
@@ -269,9 +296,9 @@ class Refit(BucketRule):
             return Step(keep=0)
         return Step(keep=0, fits=(Fit(start=0, end=blocks, level=_BASE_LEVEL),))
 
-    def keep_from(self, blocks: int) -> int:
-        """0: the whole history is used again."""
-        return 0
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
+        """0, for the whole history is used again; nothing after the last time."""
+        return blocks if horizon is not None and max(blocks + 1, self.base) > horizon else 0
 
     def worst(self, power: float, blocks: int | None) -> float:
         """The first block's."""
@@ -363,9 +390,27 @@ class Sliding(BucketRule):
         ]
         return tuple(reversed(fits))
 
-    def keep_from(self, blocks: int) -> int:
-        """What the next window begins with."""
-        return max(0, blocks + 1 - self.window)
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
+        """The left part's next bucket, or else what the next refresh begins with."""
+        if horizon is not None and max(blocks + 1, self.window) > horizon:
+            return blocks
+        if blocks < self.window:
+            return 0
+        clock = (blocks - self.window) % self.refresh
+        offset = blocks - clock - self.window - 1
+        # Odd steps fit nothing of the left part, even ones what follows their own place.
+        step = clock + 2 - clock % 2
+        if step + 1 < self.refresh:
+            left, made = offset + step + 1, blocks - clock + step
+        else:
+            left, made = offset + self.refresh + 1, blocks - clock + self.refresh
+        if horizon is None or made <= horizon:
+            return left
+        # The stream's last steps, fewer than a refresh: what they use is counted out.
+        return min(
+            (fit.start for at in range(blocks + 1, horizon + 1) for fit in self.step(at).fits),
+            default=blocks,
+        )
 
     def worst(self, power: float, blocks: int | None) -> float:
         """The ledger of all fits until it repeats itself."""

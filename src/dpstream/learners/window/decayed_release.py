@@ -25,7 +25,7 @@ class Chained(BucketRule):
         fit = Fit(start=blocks - 1, end=blocks, level=0)
         return Step(keep=1, fits=(fit,), forget=True)
 
-    def keep_from(self, blocks: int) -> int:
+    def keep_from(self, blocks: int, horizon: int | None) -> int:
         """None: a block is used once."""
         return blocks
 

@@ -15,9 +15,22 @@ from dpstream.arrays import FloatArray
 from dpstream.errors import ConfigurationError
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.bucket import Fit
+from dpstream.learners.window.continual_release import ContinualRelease
+from dpstream.learners.window.decayed_release import DecayedRelease
+from dpstream.learners.window.fit import FitPlan
+from dpstream.learners.window.sliding_window import SlidingWindowRelease
 
 _LOOK_AHEAD = 4096
 """Blocks that a plan steps through."""
+
+_STEADY = 128
+"""After how many blocks memories of an endless stream are compared."""
+
+_FIRST_BASE = 8
+"""Blocks before the cumulative memory's first model: refits of fewer would cost it the most."""
+
+_WINDOWS = (2, 4, 8, 16, 32, 64)
+"""Of the memories that a configured one is compared with, in blocks."""
 
 
 def budget_levels(learner: BlockLearner, *, blocks: int | None = None) -> list[dict[str, Any]]:
@@ -63,6 +76,16 @@ def budget_levels(learner: BlockLearner, *, blocks: int | None = None) -> list[d
     return levels
 
 
+def longest_history(learner: BlockLearner) -> int | None:
+    """The most closed blocks whose records are kept for later fits; None if that has no bound."""
+    horizon, rule = learner.horizon, learner.rule
+    # An endless rule keeps a bounded part, or all; no window is as long as this.
+    if horizon is None and rule.keep_from(1 << 60, None) <= 1 << 59:
+        return None
+    last = horizon or 8 * rule.first + 32
+    return max(closed - rule.keep_from(closed, horizon) for closed in range(1, last + 1))
+
+
 def _modulus(learner: BlockLearner, fit: Fit, closed: int, depth: int) -> float:
     """Of a fit onto so many models below it; a source is taken to have released one."""
     centred = learner.source is not None or (fit.centred and depth > 0)
@@ -106,12 +129,14 @@ def memory(learner: BlockLearner, block: int) -> Memory:
     empty = np.zeros(block)
     stack: list[tuple[FloatArray, float]] = []
     zero, one = np.zeros(1), np.ones(1)
+    plans: dict[tuple[int, float], FitPlan] = {}
     for closed in range(1, block + 1):
         step = learner.rule.step(closed)
         stack = stack[: step.keep]
         for fit in step.fits:
             below = stack[-1] if fit.centred and stack else None
-            plan = learner.solver.plan(fit.size, _modulus(learner, fit, closed, len(stack)))
+            key = (fit.size, _modulus(learner, fit, closed, len(stack)))
+            plan = plans[key] = plans.get(key) or learner.solver.plan(*key)
             gain = empty.copy()
             gain[fit.start : fit.end] = 1.0 / (plan.modulus * fit.size)
             variance = plan.noise.length**2
@@ -172,3 +197,57 @@ def drift_plan(
             }
         )
     return sorted(found, key=lambda item: item["error"])
+
+
+def rival_memories(learner: BlockLearner, block: int) -> dict[str, BlockLearner]:
+    """The learner, and others of the same loss, blocks and budget that remember more or less.
+
+    Args:
+        learner: as configured.
+        block: after which they are compared: all have a model there.
+
+    Returns:
+        By name: windows, forgetting that is as quiet as each of these, and everything.
+    """
+    settings: dict[str, Any] = {
+        "domain": learner.domain,
+        "budget": learner.budget,
+        "unit": learner.unit,
+        "neighbours": learner.neighbours,
+        "horizon": learner.horizon,
+        "loss": learner.loss,
+        "block_records": learner.block_records,
+        "ridge": learner.ridge,
+        "radius": learner.radius,
+        "noise": learner.noise,
+        "source": learner.source,
+    }
+    found: dict[str, BlockLearner] = {"as configured": learner}
+    for window in (window for window in _WINDOWS if window <= block):
+        decay = (window - 1) / (window + 1)
+        found[f"sliding, {window} blocks"] = SlidingWindowRelease(
+            window_records=window * learner.block_records, **settings
+        )
+        found[f"decayed, {decay:.2f} per block"] = DecayedRelease(decay=decay, **settings)
+    # Pure noise cannot refit everything for ever.
+    endless = learner.noise != "gaussian" and learner.horizon is None
+    found["cumulative"] = ContinualRelease(
+        base=min(_FIRST_BASE, block), updates="doubling" if endless else "refit", **settings
+    )
+    return found
+
+
+def comparison_block(learner: BlockLearner, wanted: int | None) -> int:
+    """After which block memories are compared: the horizon's last, or one at which all are full.
+
+    Raises:
+        ConfigurationError: if the learner has no model there yet, or the horizon ends before.
+    """
+    block = wanted or min(learner.horizon or _STEADY, _LOOK_AHEAD)
+    last = learner.horizon or block
+    if not learner.rule.first <= block <= last:
+        raise ConfigurationError(
+            f"block is {block}; the configured learner has a model from block "
+            f"{learner.rule.first} on" + (f", up to {last}" if learner.horizon else "")
+        )
+    return block
