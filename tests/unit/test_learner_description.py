@@ -9,7 +9,7 @@ from dpstream.geometry.hull import VertexHull
 from dpstream.geometry.image import shift
 from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
-from dpstream.learners.description import described
+from dpstream.solvers.description import described
 
 
 def test_descriptions_tell_sets_apart() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from dpstream.arrays import BoolArray, FloatArray
 from dpstream.domain.batch import BLOCK_ROWS, Batch
-from dpstream.geometry.convex_set import TOLERANCE
 from dpstream.mechanisms.gaussian import measure_gaussian
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
 from dpstream.privacy.event import GaussianEvent
@@ -125,17 +124,18 @@ class GradientSum:
         return total
 
     def within(self, parameters: FloatArray) -> FloatArray:
-        """The public point, scaled to the set's radii if it lies beyond them.
+        """The public point, scaled to the set's radii if it lies beyond them at all.
 
         A record's gradient is bounded by the radii alone, so the bound does not rest on how
-        exactly a projection or an oracle was computed.
+        exactly a projection or an oracle was computed. No tolerance is granted: a slope that
+        grows like an exponential of its score would multiply it.
         """
         lengths = float(np.linalg.norm(parameters)), float(np.abs(parameters).sum())
         excess = max(
             length / radius if radius > 0.0 else 1.0
             for length, radius in zip(lengths, self._radii, strict=True)
         )
-        return parameters / excess if excess > 1.0 + TOLERANCE else parameters
+        return parameters / excess if excess > 1.0 else parameters
 
     def measure(
         self,
@@ -146,8 +146,13 @@ class GradientSum:
         noise: Noise,
         sample: BoolArray | None = None,
     ) -> Measurement:
-        """Round the sum at a point of the set to the lattice and measure it."""
-        total = self.at(self.within(parameters), sample)
+        """Round the sum at a point of the set to the lattice and measure it.
+
+        For a sample the point is taken as it is: it lies on a grid that scaling would leave, and
+        the clipped gradients do not need the radii.
+        """
+        point = self.within(parameters) if sample is None else parameters
+        total = self.at(point, sample)
         steps = np.ldexp(total, -gradient_noise.exponent)
         return measure_gaussian(
             np.rint(steps).astype(np.int64),

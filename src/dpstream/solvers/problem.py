@@ -5,7 +5,7 @@
 come from the domain's bounds, and n is the declared number of records, null ones included.
 """
 
-import hashlib
+import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,13 +23,15 @@ from dpstream.losses.record_bound import Lipschitz, RecordBound
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.description import described
 
 ROUNDED_UP = 1.0 + 2.0**-26
 """Factor on every bound of a record's gradient.
 
 It covers what floating point adds to scaled features, to scores and to slopes (a relative
-``d 2^-52`` each), and parameters that leave the set by up to the relative 1e-9 with which
-membership is decided.
+``d 2^-52`` each). Parameters must lie within the set's radii: what lies beyond by the relative
+1e-9 with which membership is decided adds as much to slopes that are linear in the score, but
+more to exponential ones.
 """
 
 
@@ -104,20 +106,25 @@ class Problem:
 
     @cached_property
     def label(self) -> str:
-        """What is solved, in words: two problems on the same records have different ones.
+        """All that is public of it but the budget, as text: other problems have other labels.
 
         Secret randomness that covers no measured value is bound to it.
+
+        Raises:
+            ConfigurationError: if the loss or the set is made of parts that have no text.
         """
-        chosen, loss = self.convex_set, self.loss
-        sizes = (chosen.l1_radius(), chosen.l2_radius(), chosen.diameter(), chosen.gaussian_width())
-        parts = [repr(self.data_loss), type(chosen).__name__, str(chosen.dimension)]
-        parts += [size.hex() for size in sizes]
-        parts += [f"{self.neighbours.value} {self.unit.cap} {self.target} {self.gradient_clip}"]
-        if isinstance(loss, RegularisedLoss):
-            centre = b"" if loss.centre is None else loss.centre.tobytes()
-            digest = hashlib.blake2b(centre, digest_size=16).hexdigest()
-            parts += [float(loss.ridge).hex(), digest]
-        return "; ".join(parts)
+        parts = {
+            "loss": described(self.loss),
+            "set": described(self.convex_set),
+            "unit": described(self.unit),
+            "neighbours": self.neighbours.value,
+            "records": self.records,
+            "target": self.target,
+            "clip": self.gradient_clip,
+            "intercept": self.domain.intercept,
+            "scale": self.feature_scale,
+        }
+        return json.dumps(parts, sort_keys=True)
 
     # --- data --------------------------------------------------------------------------------
 

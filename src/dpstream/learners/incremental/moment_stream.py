@@ -15,7 +15,6 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
 from dpstream.errors import ConfigurationError, HorizonReached
-from dpstream.learners.description import described
 from dpstream.learners.learner import Arrays
 from dpstream.mechanisms.continual.blt import STANDARD_BUFFERS
 from dpstream.mechanisms.continual.blt_table import FILTERS
@@ -28,6 +27,7 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.moments import MomentLayout, moment_sensitivity
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
+from dpstream.solvers.description import described
 
 TICK_BITS = range(20, 9, -2)
 """Default bounds on the records of a tick, largest first: they size integers, not noise."""

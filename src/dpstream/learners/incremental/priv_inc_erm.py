@@ -19,7 +19,7 @@ from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet
-from dpstream.learners.description import described, described_scores
+from dpstream.learners.description import described_scores
 from dpstream.learners.incremental.refit_schedule import (
     PaperInterval,
     Shares,
@@ -41,6 +41,7 @@ from dpstream.privacy.event import (
 )
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
+from dpstream.solvers.description import described
 from dpstream.solvers.moment_regression import StatisticSolver
 from dpstream.solvers.plan import Plan, Share, Solver, SolverResult
 from dpstream.solvers.problem import Problem

@@ -15,7 +15,6 @@ from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, NotPrivate
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.l2_ball import L2Ball
-from dpstream.learners.description import described
 from dpstream.learners.incremental.moment_stream import (
     MomentStream,
     RegressionState,
@@ -33,6 +32,7 @@ from dpstream.privacy.event import Event
 from dpstream.privacy.paper import tree_noise_scale
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.solvers.constrained_quadratic import Constraint
+from dpstream.solvers.description import described
 from dpstream.solvers.linear_model import LinearProblem, SolverName, check_regularisation
 
 PAPER_SENSITIVITY = 2.0

@@ -16,7 +16,6 @@ from dpstream.domain.domain import Domain
 from dpstream.domain.subset import SubsetRule, check_rule, within
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
-from dpstream.learners.description import described
 from dpstream.learners.incremental.moment_stream import (
     MomentStream,
     RegressionState,
@@ -46,6 +45,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.solvers.constrained_quadratic import Constraint
+from dpstream.solvers.description import described
 from dpstream.solvers.linear_model import LinearProblem
 
 DimensionChoice = int | Literal["auto", "paper"]

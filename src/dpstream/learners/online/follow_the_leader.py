@@ -20,7 +20,7 @@ from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import MOMENT_EXPONENT
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet
-from dpstream.learners.description import described, described_scores
+from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.online.gradient_stack import (
     Curvature,
@@ -44,6 +44,7 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.description import described
 
 TICK_BITS = range(20, 9, -2)
 """Default bounds on the records of a tick, largest first: they size integers, not noise."""

@@ -20,7 +20,7 @@ from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet, Projectable
 from dpstream.geometry.declaration import require_positive
-from dpstream.learners.description import described, described_scores
+from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.online.gradient_stack import natural_slope
 from dpstream.learners.online.online_algorithm import (
@@ -37,6 +37,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.calibrate import gaussian_mu
 from dpstream.privacy.event import Event, GaussianEvent
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.description import described
 
 Output = Literal["last", "average"]
 

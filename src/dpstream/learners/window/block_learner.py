@@ -17,7 +17,7 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
 from dpstream.geometry.declaration import require_positive
-from dpstream.learners.description import described, described_scores
+from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.window.bucket import BucketRule, Fit
 from dpstream.learners.window.fit import BlockSolver, FitPlan
@@ -30,6 +30,7 @@ from dpstream.privacy.calibrate import gaussian_mu, pure_epsilon
 from dpstream.privacy.event import Event, GaussianEvent, PureEvent
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
+from dpstream.solvers.description import described
 from dpstream.solvers.output_perturbation import NoiseKind
 
 _ORDER = {"gaussian": 2.0, "spherical_laplace": 1.0}
