@@ -1,6 +1,7 @@
 """The window experiments in small: fixed features, tracks of learners, drift, verdicts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpstream.errors import SourceError
+from dpstream.learners.window.bucket import Fit
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.reproduce.digit import (
@@ -20,12 +22,20 @@ from dpstream.reproduce.digit import (
 )
 from dpstream.reproduce.drift import Drifting, electricity, forest, run_drift, turning
 from dpstream.reproduce.labelled_stream import LabelledStream, accuracy_track
-from dpstream.reproduce.printed_window import SLIDING_NOISE
+from dpstream.reproduce.printed_window import SLIDING_NOISE, cumulative_noise
 from dpstream.reproduce.sampled_release import sampled_level_epsilon, sampled_release_cost
 from dpstream.reproduce.title import load_titles
 from dpstream.reproduce.transfer import moved
+from dpstream.reproduce.window_as_printed import PRINTED_PANELS
 from dpstream.reproduce.window_figure import BLOCK, OUR_SLIDING, PANELS, decayed
-from dpstream.reproduce.window_panel import Curve, Panel, run_panel, sliding
+from dpstream.reproduce.window_panel import (
+    Curve,
+    Panel,
+    cumulative,
+    run_curve,
+    run_panel,
+    sliding,
+)
 from dpstream.reproduce.windows import drift_claims, panel_claims, windows
 
 
@@ -123,11 +133,38 @@ def test_printed_noise_is_run_beside_and_costs_more_than_it_claims(
     assert found["svg"].startswith("<svg")
 
 
+def test_sampled_fits_use_few_records_and_cost_more_than_without(
+    streams: Mapping[str, LabelledStream],
+) -> None:
+    noise = cumulative_noise(1, sampled=True)
+    fit = Fit(start=0, end=8, level=3)
+    chance, divisor = noise.part(fit, based=True, size=BLOCK, epsilon=1.0)
+    assert chance == pytest.approx(np.expm1(1 / 16) / np.expm1(1 / 2))
+    assert divisor == 8 * BLOCK
+    assert noise.part(replace(fit, start=7), based=True, size=BLOCK, epsilon=1.0) == (1.0, BLOCK)
+    assert cumulative_noise(1).part(fit, based=True, size=BLOCK, epsilon=1.0) == (1.0, BLOCK)
+    make = cumulative(1, block=BLOCK, penalty=0.05)
+    costs: dict[bool, float] = {}
+    for sampled in (False, True):
+        printed = cumulative_noise(1, sampled=sampled)
+        curve = Curve(name="x", stream="edges", make=make, printed=printed, penalty=0.05)
+        track, least = run_curve(curve, streams, records=8 * BLOCK, repeats=1)
+        assert track.blocks.tolist() == list(range(1, 9))
+        assert track.median[-1] > 0.5
+        assert least is not None
+        costs[sampled] = least
+    # The base of 8 blocks uses about one of them, under an eighth of the noise.
+    assert costs[True] > 4.0 * costs[False]
+
+
 def test_every_panel_of_the_figures_is_there() -> None:
-    names = [panel.name for panel in PANELS]
+    twins = {panel.name.removesuffix("-printed") for panel in PRINTED_PANELS}
+    assert {"4b", "4c", "4d", "4f", "4g", "4h", "4i", "5a", "5b"} <= twins
+    assert all(curve.printed for panel in PRINTED_PANELS for curve in panel.curves)
+    names = [panel.name for panel in (*PANELS, *PRINTED_PANELS)]
     assert {"4a", "4b", "4c", "4d", "4e", "4f", "4g", "4h", "4i", "5a", "5b"} <= set(names)
     assert len(set(names)) == len(names)
-    for panel in PANELS:
+    for panel in (*PANELS, *PRINTED_PANELS):
         assert len({curve.name for curve in panel.curves}) == len(panel.curves) > 1
 
 
@@ -153,6 +190,9 @@ def test_files_of_drifting_streams_are_read_in_their_order(tmp_path: Path) -> No
     features, labels = stream.rows(0)
     assert len(features) == len(labels) == 53 * 672
     assert np.allclose(np.linalg.norm(features, axis=1), 1.0)
+    # Labels by chance: the last one says nothing of the next.
+    assert stream.repeating == pytest.approx(0.5, abs=0.03)
+    assert turning(slow=True).repeating is None
     with pytest.raises(SourceError, match=r"covtype\.npz cannot be read"):
         forest(tmp_path)
 
@@ -210,7 +250,9 @@ def test_verdicts_on_panels_can_fail() -> None:
         panel("4g-rules", {"window refitted": 0.8}, **flat),
         panel("4-cumulative", {"all refitted, quieter with size": 0.9}, **flat),
         panel("5a", {"low": 0.3, "high": 0.6}),
+        panel("5a-printed", {}, **flat),
     ]
+    assert any("times the claimed" in str(item["measured"]) for item in panel_claims(good))
     assert all(item["held"] for item in panel_claims(good))
     bad = [
         panel("4a", {"pure, 0.1, pixels": 0.5}, **flat),

@@ -7,10 +7,15 @@ experiments, ``(k - 1) / (2 m k) |X|_F``, computed from the m records of the fit
 That L falls with ``1 / sqrt(m)`` where a record's gradient does not, so that the noise is far below
 what a record can move; and independent Laplace noise on d parameters does not protect a shift of
 bounded Euclidean length. Nothing made here may be shown of data that are not public.
+
+Algorithms 6 to 8 sample: a fit of ``2^k`` times the smallest size uses about ``2^-k`` of its
+records and divides the noise by ``2^k``, as if it had used them all. That costs a sampled record
+``2^k`` times what is claimed before sampling (``sampled_release.py``), so that these variants exist
+here alone.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,20 +54,47 @@ class PrintedNoise:
         base: the factor of bases.
         update: the factor of other fits, over a block's records.
         base_blocks: blocks of a base's records; None for those that it uses.
+        sampled: Algorithms 6 to 8: larger fits sample their records, and divide the noise by
+            all of them.
     """
 
     base: float
     update: float
     base_blocks: int | None = None
+    sampled: bool = False
+
+    def part(self, fit: Fit, *, based: bool, size: int, epsilon: float) -> tuple[float, float]:
+        """The chance of a record to be used, and by what the constant times L is divided.
+
+        Args:
+            fit: which blocks.
+            based: whether it is a base.
+            size: records of a block.
+            epsilon: what the paper claims for all fits together.
+        """
+        smallest = (self.base_blocks or fit.size) if based else 1
+        if not self.sampled or fit.size <= smallest:
+            return 1.0, float(smallest * size)
+        level = math.log2(fit.size / smallest)
+        chance = math.expm1(epsilon / 2.0 ** (level + 1.0)) / math.expm1(epsilon / 2.0)
+        return chance, float(fit.size * size)
 
 
 SLIDING_NOISE = PrintedNoise(base=6.0, update=12.0)
 """Algorithm 5."""
 
 
-def cumulative_noise(base_blocks: int) -> PrintedNoise:
-    """Algorithms 2 to 4, with B in blocks."""
-    return PrintedNoise(base=4.0, update=4.0, base_blocks=base_blocks)
+SAMPLED_SLIDING_NOISE = PrintedNoise(base=6.0, update=12.0, sampled=True)
+"""Algorithm 5 with its updates sampled ("Fine-Tuning Sampling")."""
+
+
+def cumulative_noise(base_blocks: int, *, sampled: bool = False) -> PrintedNoise:
+    """Algorithms 2 to 4, with B in blocks; Algorithms 6 to 8 with ``sampled``.
+
+    Algorithm 8 updates at ``t = 2^j b0``, which never comes between bases if ``B / b0`` is a power
+    of two; like Algorithm 4 it counts from the last base here.
+    """
+    return PrintedNoise(base=4.0, update=4.0, base_blocks=base_blocks, sampled=sampled)
 
 
 def printed_run(
@@ -101,18 +133,20 @@ def printed_run(
         step = rule.step(closed)
         stack = stack[: step.keep]
         for fit in step.fits:
-            part = Batch(batch.rows[fit.start * size : fit.end * size], batch.dimension)
-            problem = solver.problem(fit.size)
+            chance, divisor = noise.part(fit, based=not stack, size=size, epsilon=epsilon)
+            rows = batch.rows[fit.start * size : fit.end * size]
+            if chance < 1.0:
+                rows = rows[generator.permutation(len(rows))[: math.ceil(chance * len(rows))]]
+            part = Batch(rows, batch.dimension)
+            problem = replace(solver.problem(fit.size), records=len(part))
             centre = stack[-1][1] if stack else np.zeros(solver.dimension)
             tolerance = solver.plan(fit.size, modulus).tolerance
             target = Target(problem=problem, modulus=modulus, centre=solver.ball.project(centre))
             point = minimise(target, part, tolerance=tolerance).point
             length = float(np.linalg.norm(part.scaled_features))
             slope = (classes - 1.0) / (2.0 * len(part) * classes) * length
-            constant, records = noise.update, size
-            if not stack:
-                constant, records = noise.base, (noise.base_blocks or fit.size) * size
-            scale = constant * slope / (penalty * records * epsilon)
+            constant = noise.update if stack else noise.base
+            scale = constant * slope / (penalty * divisor * epsilon)
             stack.append((fit, point + generator.laplace(0.0, scale, solver.dimension)))
             # At any point some class has a chance of at most 1/k. A record of length 1 in it has
             # a gradient of at least sqrt(1 - 1/k), and the average's Hessian is at most

@@ -18,8 +18,9 @@ from dpstream.reproduce.window_panel import Curve, Panel, basic, cumulative, sli
 BLOCK = 1024
 WINDOW_BLOCKS = 7
 BASE_BLOCKS = 8
-BLOCKS = 19
-"""Full blocks among 20,000 records."""
+EVEN_BLOCK = 1000
+EVEN_BLOCKS = 20
+"""So that the last block ends at 20,000 records."""
 
 TITLE_BLOCK = 512
 TITLE_BASE = 4
@@ -32,19 +33,25 @@ def decayed(decay: float, *, block: int, ridge: float) -> Make:
     )
 
 
-def refitted(base: int, *, block: int, ridge: float, horizon: int) -> Make:
-    """All data again after every block, quieter the more there are."""
+def refitted(
+    base: int, *, block: int, ridge: float, horizon: int | None, tilt: float = 0.5
+) -> Make:
+    """All data again after every block, quieter the more there are.
+
+    A tilt of 0.5 needs a horizon: its costs have no bounded sum.
+    """
     return lambda stream, budget: ContinualRelease(
         base=base,
         updates="refit",
         ridge=ridge,
-        tilt=0.5,
+        tilt=tilt,
         **stream.settings(budget, block_records=block, horizon=horizon),
     )
 
 
 OUR_SLIDING = sliding(WINDOW_BLOCKS, block=BLOCK, ridge=0.01)
-OUR_CUMULATIVE = refitted(BASE_BLOCKS, block=BLOCK, ridge=0.01, horizon=BLOCKS)
+OUR_CUMULATIVE = refitted(BASE_BLOCKS, block=EVEN_BLOCK, ridge=0.01, horizon=EVEN_BLOCKS)
+_ENDLESS = refitted(BASE_BLOCKS, block=EVEN_BLOCK, ridge=0.01, horizon=None, tilt=0.3)
 _CHAINS = sliding(WINDOW_BLOCKS, block=BLOCK, ridge=0.02, refresh=None, update=0.3, tilt=0.4)
 _ALONE = sliding(1, block=BLOCK, ridge=0.01)
 
@@ -57,6 +64,8 @@ def _titles(penalty: float) -> Make:
     return cumulative(TITLE_BASE, block=TITLE_BLOCK, penalty=penalty)
 
 
+_DIGIT_NOISE = cumulative_noise(BASE_BLOCKS)
+_TITLE_NOISE = cumulative_noise(TITLE_BASE)
 _PAPER = _digits(1.0)
 _PURE = cumulative(BASE_BLOCKS, block=BLOCK, penalty=1.0, noise="spherical_laplace")
 
@@ -69,13 +78,21 @@ PANELS: Sequence[Panel] = (
             Curve(name="0.1, pixels", stream="pixels", make=_PAPER, epsilon=0.1),
             Curve(name="1, pixels", stream="pixels", make=_PAPER),
             Curve(name="1, edges", stream="edges", make=_PAPER),
+            Curve(
+                name="pure, 0.1, 64 random projections",
+                stream="projected",
+                make=_PURE,
+                epsilon=0.1,
+                delta=0.0,
+            ),
+            Curve(name="0.1, 64 random projections", stream="projected", make=_PAPER, epsilon=0.1),
             Curve(name="no noise, pixels", stream="pixels", make=_PAPER, epsilon=None),
             Curve(
                 name="as printed, 0.1, pixels",
                 stream="pixels",
                 make=_PAPER,
                 epsilon=0.1,
-                printed=cumulative_noise(BASE_BLOCKS),
+                printed=_DIGIT_NOISE,
             ),
         ),
         rising=False,
@@ -129,7 +146,7 @@ PANELS: Sequence[Panel] = (
                 name="as printed, 1",
                 stream="titles",
                 make=_titles(10.0),
-                printed=cumulative_noise(TITLE_BASE),
+                printed=_TITLE_NOISE,
                 penalty=10.0,
             ),
         ),
@@ -216,6 +233,7 @@ PANELS: Sequence[Panel] = (
                 make=basic(BASE_BLOCKS, block=BLOCK, penalty=0.05),
             ),
             Curve(name="doubling, lambda 0.05", stream="edges", make=_digits(0.05)),
+            Curve(name="all refitted, for ever", stream="edges", make=_ENDLESS),
             Curve(name="all refitted, quieter with size", stream="edges", make=OUR_CUMULATIVE),
         ),
         rising=False,
