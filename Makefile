@@ -6,7 +6,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: fingerprints demo test test-slow lint types imports docs bench wheel clean
+.PHONY: fingerprints demo test test-slow fuzz lint types imports docs bench wheel clean
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,6 +26,14 @@ test: $(VENV)/.dev  ## everything a change must pass, quick statistics included
 
 test-slow: $(VENV)/.dev  ## long statistical, crash and soak runs
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+FUZZ_CASES ?= 20000
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	touch $@
+
+fuzz: $(VENV)/.fuzz  ## FUZZ_CASES=N hostile inputs by atheris and hypothesis; the promise is kept at 1000000
+	$(BIN)/python tests/fuzz/run_fuzz.py --count $(FUZZ_CASES)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,7 +55,7 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) dist site demo-out .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist site demo-out fuzz-out .pytest_cache .ruff_cache
 
 fingerprints: $(VENV)/.dev  ## after a module with a proof changed and its proof was read again
 	$(BIN)/python -m dpstream.catalogue.fingerprint

@@ -13,6 +13,7 @@ from dpstream.audit.evidence import REQUIRED_POWER
 from dpstream.audit.learner import TICKS, learner_evidence, shortened
 from dpstream.audit.picture import trade_off_picture
 from dpstream.audit.run import attack_of, audit_all, audit_entry, audit_learner, audited_entries
+from dpstream.catalogue.catalogue import entry
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
@@ -62,14 +63,31 @@ def test_quick_entries_are_as_claimed(name: str) -> None:
 
 @pytest.mark.slow
 def test_everything_in_the_catalogue_is_as_claimed() -> None:
-    report = audit_all(seed=6)
+    report = audit_all(seed=6, workers=2)
     assert report.passed, [result.verdict for result in report.results if not result.passed]
     assert [result.name for result in report.results] == [e.name for e in audited_entries()]
     assert report.picture().startswith("<svg")
 
 
+def test_processes_share_the_audits_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [entry(name) for name in ("measure_gaussian", "BinaryTree", "measure_discrete_gaussian")]
+    monkeypatch.setattr("dpstream.audit.run.audited_entries", lambda: few)
+    reports = [audit_all(seed=6, workers=workers) for workers in (1, 2)]
+    told = [[dict(result.to_json()) for result in report.results] for report in reports]
+    for result in (*told[0], *told[1]):
+        del result["seconds"]
+    assert told[0] == told[1]
+    assert [result["name"] for result in told[0]] == [found.name for found in few]
+    # Too little time for all is too little for each, however many share it.
+    short = audit_all(seed=6, workers=2, budget_seconds=1e-3)
+    assert not short.passed
+    assert all(result.verdict.startswith("no verdict") for result in short.results)
+    with pytest.raises(ConfigurationError, match="workers is 0"):
+        audit_all(workers=0)
+
+
 def test_everything_that_sees_data_has_an_attack() -> None:
-    assert [entry.name for entry in audited_entries() if attack_of(entry.name) is None] == []
+    assert [found.name for found in audited_entries() if attack_of(found.name) is None] == []
 
 
 @pytest.mark.parametrize(
@@ -99,6 +117,9 @@ def test_results_are_plain_json_and_have_a_picture() -> None:
     assert told["power"]["scale_error_caught"] < 0.05
     assert told["measured"]["mu_interval"][0] < told["claim"]["mu"]
     assert all(finding["passed"] for finding in told["findings"])
+    curves = told["trade_off"]
+    assert len({len(curve) for curve in curves.values()}) == 1
+    assert len(curves["missed"]) > 50
     assert trade_off_picture(result).startswith("<svg")
 
 

@@ -149,7 +149,20 @@ class AuditResult:
             },
             "false_alarm": evidence.false_alarm,
             "findings": [finding.to_json() for finding in evidence.findings],
+            "trade_off": _curves(evidence),
         }
+
+
+def _curves(evidence: Evidence) -> Mapping[str, list[float]]:
+    """The attacker's measured errors with their band, and the least that the claim allows."""
+    alarms, missed, low, high = evidence.trade_off()
+    return {
+        "false_alarms": alarms.tolist(),
+        "missed": missed.tolist(),
+        "missed_lower": low.tolist(),
+        "missed_upper": high.tolist(),
+        "least_missed_by_claim": evidence.claimed_trade_off(alarms).tolist(),
+    }
 
 
 def _plain(value: float) -> float | None:

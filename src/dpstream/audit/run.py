@@ -1,7 +1,9 @@
 """The audits by name: one entry of the catalogue, all of them, or a configured learner."""
 
+import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +54,7 @@ _ATTACKS: Mapping[str, Attack] = {
     **OBJECTIVE_AUDITS,
     **LEARNER_AUDITS,
 }
+_Share = Callable[[int], float | None]
 _LEAST_RUNS = 64
 _MOST = 4
 # Beyond four times the usual runs, more time buys nothing worth having.
@@ -85,6 +88,11 @@ class AuditReport:
             "results": [result.to_json() for result in self.results],
         }
 
+    @property
+    def fitted(self) -> bool:
+        """Whether there is a fitted mu to picture."""
+        return any(each.evidence is not None and each.evidence.fit for each in self.results)
+
     def picture(self) -> str:
         """An SVG: fitted mu over claimed mu with its interval, for all Gaussian mechanisms."""
         names: list[str] = []
@@ -93,8 +101,7 @@ class AuditReport:
             evidence = result.evidence
             if evidence is None or evidence.fit is None:
                 continue
-            fit = evidence.fit
-            claimed = evidence.reached and fit.mu and _claimed_mu(evidence)
+            fit, claimed = evidence.fit, _claimed_mu(evidence)
             names.append(f"{result.name}: fitted mu / claim")
             rows.append((fit.mu / claimed, (fit.upper - fit.lower) / 2 / claimed))
         values = np.array(rows, np.float64).reshape(len(rows), 2)
@@ -150,24 +157,61 @@ def audit_entry(
     return _timed(name, found.kind.value, attack, usual, budget_seconds, seed, ())
 
 
-def audit_all(*, budget_seconds: float | None = None, seed: int | None = None) -> AuditReport:
+def audit_all(
+    *, budget_seconds: float | None = None, seed: int | None = None, workers: int = 1
+) -> AuditReport:
     """Attack everything in the catalogue that sees data.
 
     Args:
         budget_seconds: for all of it, about; an audit that gets too little time to tell
             anything fails and says so.
         seed: of insecure noise, for tests; fresh entropy otherwise.
+        workers: how many processes share the audits. They are started afresh, so a script that
+            asks for more than one must do so under ``if __name__ == "__main__"``.
+
+    Raises:
+        ConfigurationError: if there is no worker.
     """
+    if workers < 1:
+        raise ConfigurationError(f"workers is {workers}; it must be at least 1")
     start = time.monotonic()
-    todo = audited_entries()
-    results: list[AuditResult] = []
-    for number, found in enumerate(todo):
-        left = None
-        if budget_seconds is not None:
-            spent = time.monotonic() - start
-            left = max(0.0, budget_seconds - spent) / (len(todo) - number)
-        results.append(audit_entry(found.name, budget_seconds=left, seed=seed))
+
+    def share(open_audits: int) -> float | None:
+        """The seconds of one audit, of so many that are not finished."""
+        if budget_seconds is None:
+            return None
+        left = max(0.0, budget_seconds - (time.monotonic() - start))
+        return left * min(workers, open_audits) / open_audits
+
+    names = [found.name for found in audited_entries()]
+    results = _each(names, share, seed) if workers == 1 else _shared(names, share, seed, workers)
     return AuditReport(results=results, seconds=time.monotonic() - start)
+
+
+def _each(names: Sequence[str], share: _Share, seed: int | None) -> list[AuditResult]:
+    return [
+        audit_entry(name, budget_seconds=share(len(names) - number), seed=seed)
+        for number, name in enumerate(names)
+    ]
+
+
+def _shared(
+    names: Sequence[str], share: _Share, seed: int | None, workers: int
+) -> list[AuditResult]:
+    """The same by several processes; an audit's time is set when it begins."""
+    results: dict[str, AuditResult] = {}
+    # Never a fork: the parent may hold locks of BLAS threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        running: set[Future[AuditResult]] = set()
+        for number, name in enumerate(names):
+            if len(running) == workers:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                results |= {done.result().name: done.result() for done in finished}
+            seconds = share(len(running) + len(names) - number)
+            running.add(pool.submit(audit_entry, name, budget_seconds=seconds, seed=seed))
+        results |= {done.result().name: done.result() for done in running}
+    return [results[name] for name in names]
 
 
 def audit_learner(

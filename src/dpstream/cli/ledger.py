@@ -6,11 +6,9 @@ from pathlib import Path
 from dpstream.cli.failure import FAILURE
 from dpstream.cli.folder import RunFolder
 from dpstream.cli.output import print_json, print_table, print_text
-from dpstream.privacy.budget import Budget
 from dpstream.privacy.ledger import Ledger
-from dpstream.privacy.unit import Unit
 from dpstream.stores.sqlite import SqliteStore
-from dpstream.stores.verification import Verification, verify_store
+from dpstream.stores.verification import Verification, declared, verify_store
 
 
 def ledger(folder_path: Path, *, as_json: bool) -> None:
@@ -20,7 +18,7 @@ def ledger(folder_path: Path, *, as_json: bool) -> None:
     store = SqliteStore(folder.store, read_only=True)
     try:
         identity = store.identity() or {}
-        budget, unit = Budget(**identity["budget"]), Unit(**identity["unit"])
+        budget, unit = declared(identity)
         kept = Ledger.from_rows(store.ledger(), budget=budget, unit=unit)
         last = store.last_release()
     finally:
@@ -40,7 +38,7 @@ def ledger(folder_path: Path, *, as_json: bool) -> None:
         return
     print_text(
         f"unit: {unit.kind}, at most {unit.cap} record{'s' if unit.cap > 1 else ''}; "
-        f"neighbours: {identity['neighbours']}",
+        f"neighbours: {identity.get('neighbours')}",
         f"spent: epsilon {spent:.6g} of {budget.epsilon:.6g} at delta {budget.delta:.3g}",
         f"head: {kept.head}",
         f"head of the log: {log_head or 'none, nothing is published yet'}",

@@ -120,6 +120,7 @@ def audit(
     everything: Annotated[bool, typer.Option("--all", help="Attack all of the catalogue.")] = False,
     budget: Annotated[float | None, typer.Option(help="Seconds it may take, about.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that share --all.")] = 2,
     as_json: Json = False,
 ) -> None:
     """Attack it: measured epsilon against the claim."""
@@ -129,6 +130,7 @@ def audit(
         everything=everything,
         budget=budget,
         picture=picture,
+        workers=workers,
         as_json=as_json,
     )
 

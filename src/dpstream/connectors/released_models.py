@@ -49,12 +49,12 @@ class LoggedModels:
             return None
         try:
             value = json.loads(line)["value"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise SourceError(
                 f"{self._path} is no log of releases: its last line holds no value; give the "
                 "releases.jsonl of the source stream"
             ) from None
-        return read_model(value, self._domain)
+        return read_model(value if isinstance(value, dict) else {}, self._domain)
 
     def _last_line(self) -> bytes:
         """The last line that ends; a line that is still being written does not count."""

@@ -95,6 +95,24 @@ def read_records(
         raise ConfigurationError(
             f"unit column {unit_column!r} needs a keyed hash; identifiers are never kept as read"
         )
+    try:
+        return _read(schema, data, targets, unit_column, unit_hash, time_column)
+    except (SchemaError, ConfigurationError, MemoryError):
+        raise
+    except Exception as error:  # a value that fails when it is looked at may say what it holds
+        raise SchemaError(
+            f"the batch cannot be read ({type(error).__name__}); hand in numbers, texts and nulls"
+        ) from None
+
+
+def _read(
+    schema: Schema,
+    data: Any,
+    targets: Any,
+    unit_column: str | None,
+    unit_hash: UnitHash | None,
+    time_column: str | None,
+) -> Records:
     chunk = data if isinstance(data, RawChunk) else None
     raw = chunk.data if chunk else data
     if chunk and targets is None and schema.targets:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import IDENTIFIER_BYTES, UnitArray
 from dpstream.domain.column import level_text
-from dpstream.errors import SchemaError
+from dpstream.errors import ConfigurationError, SchemaError
 
 UnitHash: TypeAlias = Callable[[bytes], bytes]
 """From an identifier's bytes to 16 opaque bytes; keyed, by whoever holds the stream's key."""
@@ -228,7 +228,7 @@ def unit_cells(cells: Cells, place: Place, unit_hash: UnitHash) -> tuple[UnitArr
         if digest is None:
             digest = unit_hash(text.encode("utf-8", "surrogatepass"))
             if len(digest) != IDENTIFIER_BYTES:
-                raise ValueError(f"the unit hash must give {IDENTIFIER_BYTES} bytes")
+                raise ConfigurationError(f"the unit hash must give {IDENTIFIER_BYTES} bytes")
             seen[text] = digest
         digests.append(digest)
     opaque = np.frombuffer(b"".join(digests), dtype=f"V{IDENTIFIER_BYTES}")

@@ -15,6 +15,17 @@ def check_name(name: object, what: str) -> None:
     """Refuse a name that cannot identify a column."""
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"a {what} is named {name!r}; it needs a non-empty text as name")
+    _check_text(name, name)
+
+
+def _check_text(name: str, text: str) -> None:
+    """Refuse a text that no release could say: half of a surrogate pair, for instance."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"column {name!r}: {text!r} is no Unicode text and cannot be published"
+        ) from None
 
 
 def check_interval(name: str, lower: float, upper: float) -> None:
@@ -45,6 +56,8 @@ def check_levels(name: str, levels: Sequence[object], what: str) -> tuple[str, .
     if isinstance(levels, str):
         raise ConfigurationError(f"column {name!r}: give its {what} as a list, not as one text")
     texts = tuple(level_text(level) for level in levels)
+    for text in texts:
+        _check_text(name, text)
     if len(set(texts)) != len(texts):
         raise ConfigurationError(f"column {name!r} declares the same of its {what} twice")
     return texts

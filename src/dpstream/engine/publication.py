@@ -9,7 +9,7 @@ does not verify.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from dpstream.engine.ports import ReleaseRow
 from dpstream.errors import StoreCorrupt
@@ -17,6 +17,7 @@ from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Guarantee, Measurement, Release
 
 Model = Mapping[str, Any]
+T = TypeVar("T")
 
 FIRST_DIGEST = bytes(32)
 """The digest before the first line."""
@@ -32,7 +33,7 @@ def to_line(release: Release[Model]) -> bytes:
         ValueError: if the value holds something JSON has no word for, such as infinity.
     """
     guarantee = release.guarantee
-    return json.dumps(
+    return _canonical(
         {
             "format": FORMAT,
             "tick": release.tick,
@@ -47,44 +48,60 @@ def to_line(release: Release[Model]) -> bytes:
             },
             "events": list(release.events),
             "provenance": dict(release.provenance),
-        },
-        sort_keys=True,
-        separators=(",", ":"),
-        allow_nan=False,
-        ensure_ascii=False,
-    ).encode()
+        }
+    )
 
 
 def from_line(line: bytes) -> Release[Model]:
     """The release of a published line.
 
+    Every number in it is finite, and ``to_line`` makes the same line of it again.
+
     Raises:
         StoreCorrupt: if it is not such a line.
     """
     try:
-        content = json.loads(line)
-        if content["format"] != FORMAT:
+        content = json.loads(line.decode())
+        version = content["format"]
+        if _typed(version, int) != FORMAT:
             raise StoreCorrupt(
-                f"a release has format {content['format']!r}; this version reads format {FORMAT}"
+                f"a release has format {version}; this version reads format {FORMAT}"
             )
-        stated: Mapping[str, Any] = content["guarantee"]
+        # Canonical and without infinities: what reads back differently was not written here.
+        if _canonical(content) != line:
+            raise ValueError("not canonical")
+        stated = _typed(content["guarantee"], dict)
         guarantee = Guarantee(
-            epsilon=stated["epsilon"],
-            delta=stated["delta"],
+            epsilon=_typed(stated["epsilon"], float),
+            delta=_typed(stated["delta"], float),
             unit=Unit(**stated["unit"]),
             neighbours=Neighbours(stated["neighbours"]),
-            promise=stated["promise"],
-            insecure_seed=stated["insecure_seed"],
+            promise=_typed(stated["promise"], str),
+            insecure_seed=_typed(stated["insecure_seed"], bool),
         )
-        return Release(
-            tick=content["tick"],
-            value=content["value"],
+        release = Release[Model](
+            tick=_typed(content["tick"], int),
+            value=_typed(content["value"], dict),
             guarantee=guarantee,
-            events=tuple(content["events"]),
-            provenance=content["provenance"],
+            events=tuple(_typed(event, dict) for event in _typed(content["events"], list)),
+            provenance=_typed(content["provenance"], dict),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreCorrupt(f"a release cannot be read ({type(error).__name__})") from None
+    return release
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+    )
+    return text.encode()
+
+
+def _typed(value: Any, kind: type[T]) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"no {kind.__name__}")
+    return value
 
 
 def chained(

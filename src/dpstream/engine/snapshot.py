@@ -1,6 +1,8 @@
 """A session's state as bytes: arrays to the bit, without executable content."""
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -58,16 +60,33 @@ class Snapshot:
             header = json.loads(content[16:start])
             arrays: dict[str, AnyArray] = {}
             for entry in header["arrays"]:
-                dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-                count = int(np.prod(shape, dtype=np.int64))
+                dtype, shape = _number_type(entry["dtype"]), tuple(entry["shape"])
+                count = math.prod(_counted(length) for length in shape)
                 flat = np.frombuffer(content, dtype, count, start)
                 arrays[entry["name"]] = flat.reshape(shape).astype(dtype.newbyteorder("="))
                 start += count * dtype.itemsize
             if start != len(content):
                 raise ValueError("trailing bytes")
-            return cls(Position(**header["position"]), arrays)
-        except (ValueError, KeyError, TypeError) as error:
+            position = Position(**header["position"])
+            _counted(position.records)
+            if _counted(position.tick) == 0 or not isinstance(position.origin, float | None):
+                raise ValueError("no position")
+            return cls(position, arrays)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise StoreCorrupt(
                 f"the stored state cannot be read ({type(error).__name__}); "
                 "restore the store from a copy, or start a new one"
             ) from None
+
+
+def _number_type(text: str) -> np.dtype[Any]:
+    """A little-endian type of truth values, integers or floats; nothing else is ever stored."""
+    if not re.fullmatch(r"[<|][biuf]\d{1,2}", text):
+        raise ValueError("not a type of numbers")
+    return np.dtype(text)
+
+
+def _counted(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("not a count")
+    return value

@@ -159,9 +159,9 @@ def _lines_backwards(file: int) -> Iterator[tuple[int, bytes]]:
 def _tick_of(line: bytes) -> int | None:
     try:
         tick = json.loads(line)["tick"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return tick if isinstance(tick, int) else None
+    return tick if type(tick) is int and tick > 0 else None
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

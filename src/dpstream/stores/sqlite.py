@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,18 +104,19 @@ class SqliteStore(Uncopyable):
         self._holder = holder
 
     def _take_lease(self, connection: sqlite3.Connection, holder: Holder) -> None:
-        token, held_by, expires = connection.execute(
-            "SELECT token, holder, expires FROM lease"
-        ).fetchone()
+        row = connection.execute("SELECT token, holder, expires FROM lease").fetchone()
+        if row is None or not isinstance(row[0], int) or not isinstance(row[2], int | float):
+            raise self._damaged()
+        token, held_by, expires = row
         now = self._clock.now()
-        if held_by is not None and expires > now and not Holder.from_text(held_by).is_dead():
-            writer = Holder.from_text(held_by)
+        writer = None if held_by is None else Holder.from_text(held_by)
+        if writer is not None and expires > now and not writer.is_dead():
             raise StoreLocked(
                 f"{self.name} is being written by process {writer.process} on "
                 f"{writer.host.partition(' ')[0]}; stop it first, or wait "
                 f"{max(1, round(expires - now))} s if it is gone"
             )
-        self._token = int(token) + 1
+        self._token = token + 1
         self._renewed = now
         connection.execute(
             "UPDATE lease SET token = ?, holder = ?, expires = ?",
@@ -219,7 +220,7 @@ class SqliteStore(Uncopyable):
     def identity(self) -> Mapping[str, Any] | None:
         """The public description of the stream, or None while the store is empty."""
         stored = self._stream("identity")
-        return None if stored is None else self._json(stored)
+        return None if stored is None else self._object(stored)
 
     def stream_id(self) -> str:
         """The stream's random public name."""
@@ -242,7 +243,7 @@ class SqliteStore(Uncopyable):
         """All ledger rows, in order."""
         with self._guard():
             rows = self._connection.execute("SELECT content FROM ledger ORDER BY number").fetchall()
-        return [LedgerRow.from_json(self._json(row[0])) for row in rows]
+        return [LedgerRow.from_json(self._object(row[0])) for row in rows]
 
     def releases(self, *, after: int = 0) -> Iterator[ReleaseRow]:
         """The log's releases at later ticks than ``after``, in order."""
@@ -259,7 +260,9 @@ class SqliteStore(Uncopyable):
     def _select_releases(self, clause: str, *values: int) -> Iterator[ReleaseRow]:
         query = f"SELECT tick, line, digest FROM release {clause}"
         for tick, line, digest in self._rows(query, *values):
-            yield ReleaseRow(tick=tick, line=self._bytes(line), digest=self._bytes(digest))
+            yield ReleaseRow(
+                tick=self._integer(tick), line=self._bytes(line), digest=self._bytes(digest)
+            )
 
     def measurements(self) -> Iterator[tuple[int, Measurement]]:
         """All measurements with the tick of their release, in the order they were made."""
@@ -269,8 +272,13 @@ class SqliteStore(Uncopyable):
             if len(content) % 8:
                 raise self._damaged()
             integers = np.frombuffer(content, "<i8").astype(np.int64)
-            node = tuple(self._json(address))
-            yield tick, Measurement(address=node, exponent=exponent, value=integers)
+            parts = self._json(address)
+            if not isinstance(parts, list) or not all(type(part) is int for part in parts):
+                raise self._damaged()
+            measured = Measurement(
+                address=tuple(parts), exponent=self._integer(exponent), value=integers
+            )
+            yield self._integer(tick), measured
 
     def contributions(self, units: Sequence[bytes]) -> list[Contribution]:
         """What is known of these units' contributions."""
@@ -333,6 +341,8 @@ class SqliteStore(Uncopyable):
             raise StoreError(
                 f"{self.name} cannot be used ({error.strerror}); nothing was lost"
             ) from error
+        except UnicodeDecodeError:  # the file's own text, a table's name, say
+            raise self._damaged() from None
 
     def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         with self._guard():
@@ -349,11 +359,24 @@ class SqliteStore(Uncopyable):
             raise self._damaged()
         return value
 
-    def _json(self, text: str | bytes) -> Any:
+    def _integer(self, value: object) -> int:
+        if not isinstance(value, int):
+            raise self._damaged()
+        return value
+
+    def _json(self, text: object) -> Any:
+        if not isinstance(text, str | bytes):
+            raise self._damaged()
         try:
             return json.loads(text)
-        except (ValueError, TypeError):
+        except (ValueError, RecursionError):
             raise self._damaged() from None
+
+    def _object(self, text: object) -> dict[str, Any]:
+        found = self._json(text)
+        if not isinstance(found, dict):
+            raise self._damaged()
+        return cast("dict[str, Any]", found)
 
     def _damaged(self) -> StoreCorrupt:
         return StoreCorrupt(f"{self.name}: its contents are damaged; restore it from a copy")
@@ -381,7 +404,8 @@ class SqliteStore(Uncopyable):
 def _state_row(connection: sqlite3.Connection, sequence: int) -> str:
     """What a sealed state is bound to: its place and the ledger it was committed with."""
     last = connection.execute("SELECT content FROM ledger ORDER BY number DESC LIMIT 1").fetchone()
-    head = hashlib.blake2b((last[0] if last else "").encode(), digest_size=16).hexdigest()
+    # Whatever else an edited row holds is bound as it prints; no sealed state is bound to that.
+    head = hashlib.blake2b(str(last[0] if last else "").encode(), digest_size=16).hexdigest()
     return f"state {sequence} {head}"
 
 

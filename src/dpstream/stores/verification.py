@@ -4,10 +4,11 @@ Everything here but the last check reads public rows alone and needs no key: who
 store's file can verify it.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpstream.engine.ports import KeyProvider, Store
 from dpstream.engine.publication import FIRST_DIGEST, chained, from_line
@@ -92,12 +93,26 @@ def verify_store(
         store.close()
 
 
+def declared(identity: Mapping[str, Any]) -> tuple[Budget, Unit]:
+    """The budget and the unit of a stored identity.
+
+    Raises:
+        StoreCorrupt: if it declares none.
+    """
+    try:
+        return Budget(**identity["budget"]), Unit(**identity["unit"])
+    except (KeyError, TypeError, ValueError):
+        raise StoreCorrupt(
+            "the store's declaration holds no budget and unit; restore it from a copy"
+        ) from None
+
+
 def verify(store: Store, *, published: Path | None = None, sealed: bool = True) -> Verification:
     """Verify any store; see ``verify_store``."""
     identity = store.identity()
     if identity is None:
         raise StoreError(f"{store.name} holds no stream yet; there is nothing to verify")
-    budget, unit = Budget(**identity["budget"]), Unit(**identity["unit"])
+    budget, unit = declared(identity)
     ledgers: list[Ledger] = []
     heads = [opening_digest(budget, unit)]
 
@@ -120,7 +135,8 @@ def verify(store: Store, *, published: Path | None = None, sealed: bool = True) 
     log_heads: list[str] = []
 
     def log_chain() -> str:
-        for digest in _verified_log(store, heads, budget):
+        stated = Guaranteed(budget, unit, str(identity.get("neighbours")))
+        for digest in _verified_log(store, heads, stated, ledgers):
             log_heads.append(digest.hex())
         return f"{len(log_heads)} releases, head {log_heads[-1][:16] if log_heads else 'none'}"
 
@@ -163,8 +179,26 @@ def _check(name: str, step: Callable[[], str]) -> Check:
         return Check(name, False, str(error))
 
 
-def _verified_log(store: Store, heads: list[str], budget: Budget) -> Iterator[bytes]:
-    """Walk the log: every digest recomputed, every release at a ledger head that existed."""
+class Guaranteed(NamedTuple):
+    """What every release must state: the store's own declaration."""
+
+    budget: Budget
+    unit: Unit
+    neighbours: str
+
+
+def _verified_log(
+    store: Store, heads: list[str], declaration: Guaranteed, ledgers: list[Ledger]
+) -> Iterator[bytes]:
+    """Walk the log: every digest recomputed, every release at a ledger head that existed.
+
+    Every release states the store's budget, unit and neighbours, and rests on events that were
+    charged by then.
+    """
+    charged: dict[str, int] = {}
+    for ledger in ledgers:
+        for row in ledger.rows:
+            charged.setdefault(_text(row.event.to_json()), row.index)
     measured = store.measurements()
     waiting = next(measured, None)
     digest = FIRST_DIGEST
@@ -177,15 +211,24 @@ def _verified_log(store: Store, heads: list[str], budget: Budget) -> Iterator[by
         release = from_line(row.line)
         if digest != row.digest or release.tick != row.tick:
             raise StoreCorrupt(f"the release at tick {row.tick} does not match its digest")
-        rows, head = release.provenance["ledger_rows"], release.provenance["ledger_head"]
+        rows, head = release.provenance.get("ledger_rows"), release.provenance.get("ledger_head")
         if not isinstance(rows, int) or not 0 <= rows < len(heads) or heads[rows] != head:
             raise StoreCorrupt(f"the release at tick {row.tick} rests on another ledger")
         stated = release.guarantee
-        if (stated.epsilon, stated.delta) != (budget.epsilon, budget.delta):
-            raise StoreCorrupt(f"the release at tick {row.tick} states another budget")
+        budget = Budget(epsilon=stated.epsilon, delta=stated.delta)
+        if (budget, stated.unit, stated.neighbours.value) != declaration:
+            raise StoreCorrupt(
+                f"the release at tick {row.tick} states another budget, unit or neighbours"
+            )
+        if ledgers and any(charged.get(_text(event), rows) >= rows for event in release.events):
+            raise StoreCorrupt(f"the release at tick {row.tick} rests on an event never charged")
         yield digest
     if waiting is not None:
         raise StoreCorrupt(f"a measurement of tick {waiting[0]} belongs to no release")
+
+
+def _text(event: Mapping[str, object]) -> str:
+    return json.dumps(event, sort_keys=True)
 
 
 def _compare(store: Store, published: Path) -> str:

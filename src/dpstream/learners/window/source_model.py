@@ -77,7 +77,7 @@ def read_model(value: Mapping[str, Any], domain: Domain) -> SourceModel | None:
         tick = int(value["tick"])
         coefficients = np.array(value["coefficients"], np.float64)
         intercept = np.array(value["intercept"], np.float64)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise SourceError(
             "a source's release holds no tick, coefficients and intercept; take a learner of "
             "scores (logistic, softmax, Huber or squared over blocks) as the source"
