@@ -7,6 +7,7 @@ from dpstream.cli.failure import FAILURE
 from dpstream.cli.folder import RunFolder
 from dpstream.cli.output import print_json, print_table, print_text
 from dpstream.privacy.ledger import Ledger
+from dpstream.report.run import event_words
 from dpstream.stores.sqlite import SqliteStore
 from dpstream.stores.verification import Verification, declared, verify_store
 
@@ -43,12 +44,7 @@ def ledger(folder_path: Path, *, as_json: bool) -> None:
         f"head: {kept.head}",
         f"head of the log: {log_head or 'none, nothing is published yet'}",
     )
-    rows: list[tuple[str, str, str]] = []
-    for row in kept.rows:
-        event = dict(row.event.to_json())
-        kind, name = str(event.pop("kind")), str(event.pop("name", ""))
-        details = ", ".join(f"{key} {value}" for key, value in event.items() if value is not None)
-        rows.append((str(row.index), f"{name or kind} ({kind})", details))
+    rows = [(str(row.index), *event_words(row.event)) for row in kept.rows]
     print_table(("row", "event", "parameters"), rows)
 
 

@@ -21,6 +21,9 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 ConfigFile = Annotated[Path, typer.Argument(help="The configuration (TOML).")]
+PictureFile = Annotated[
+    Path | None, typer.Option(help="Also write one self-contained HTML page with pictures here.")
+]
 Folder = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
 
@@ -75,13 +78,14 @@ def plan(
     block: Annotated[
         int | None, typer.Option(min=1, help="Compare memories after this block.")
     ] = None,
+    picture: PictureFile = None,
     as_json: Json = False,
 ) -> None:
     """Before any data: noise, predicted error, why."""
     from dpstream.cli.plan import DriftGuess
 
     guess = DriftGuess(drift=drift, change=change, changed_at=changed_at, block=block)
-    _command("plan", "plan")(config, guess=guess, as_json=as_json)
+    _command("plan", "plan")(config, guess=guess, picture=picture, as_json=as_json)
 
 
 @app.command()
@@ -119,7 +123,7 @@ def audit(
     mechanism: Annotated[str | None, typer.Option(help="Attack one part of the catalogue.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Attack all of the catalogue.")] = False,
     budget: Annotated[float | None, typer.Option(help="Seconds it may take, about.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
+    picture: PictureFile = None,
     workers: Annotated[int, typer.Option(help="Processes that share --all.")] = 2,
     as_json: Json = False,
 ) -> None:
@@ -148,7 +152,7 @@ def explain(
     cap: Annotated[
         int | None, typer.Option(help="With --epsilon: the unit is a user with so many records.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Write a page with a picture here.")] = None,
+    picture: PictureFile = None,
     as_json: Json = False,
 ) -> None:
     """What epsilon means: an attacker's best odds."""

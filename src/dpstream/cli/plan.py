@@ -7,6 +7,7 @@ from typing import Any
 
 from dpstream.cli.assemble import assemble_stream
 from dpstream.cli.config import Config, load_config
+from dpstream.cli.folder import write_public
 from dpstream.cli.output import print_json, print_table, print_text
 from dpstream.cli.problem import rank_problem
 from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
@@ -14,6 +15,7 @@ from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
 from dpstream.learners.incremental.forecast import forecast
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
+from dpstream.learners.learner import Learner
 from dpstream.learners.sums.running_sum import RunningSum
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.forecast import (
@@ -28,11 +30,13 @@ from dpstream.mechanisms.continual.choice import alternatives
 from dpstream.mechanisms.continual.prediction import largest_standard_deviation
 from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.report.page import format_number
+from dpstream.report.plan import plan_page, ranking_page
 
 LOOK_AHEAD = 1_000_000
 """How far a plan without a horizon looks."""
 
 _FORECASTS = 6
+_NOISES = 24
 
 _LEVELS = 8
 """Sizes of fits that are shown one by one."""
@@ -60,21 +64,25 @@ class DriftGuess:
         return self.drift is not None or self.change is not None
 
 
-def plan(config_path: Path, *, guess: DriftGuess, as_json: bool) -> None:
+def plan(config_path: Path, *, guess: DriftGuess, picture: Path | None, as_json: bool) -> None:
     """Show the plan of a configuration."""
     config = load_config(config_path)
     if config.batch is not None:
-        ranking = rank_problem(config, config.batch).describe()
-        if as_json:
-            print_json(ranking)
-        else:
-            _show_ranking(ranking)
-        return
-    found = make_plan(config, assemble_stream(config), guess)
+        found = rank_problem(config, config.batch).describe()
+    else:
+        found = make_plan(config, assemble_stream(config), guess)
+    if picture is not None:
+        page = plan_page(found) if config.batch is None else ranking_page(found)
+        write_public(picture, page)
     if as_json:
         print_json(found)
         return
-    _show(found)
+    if config.batch is not None:
+        _show_ranking(found)
+    else:
+        _show(found)
+    if picture is not None:
+        print_text(f"picture: {picture}")
 
 
 def make_plan(
@@ -104,7 +112,7 @@ def make_plan(
         result["strategies"] = _compare(summed, learner.horizon, last)
         result["why"] = _reason(config, learner.horizon)
     if isinstance(learner, PrivIncReg1):
-        result["forecast"] = _forecast(learner, stream.schedule, last)
+        result["forecast"] = forecast_until(learner, stream.schedule, last)
     if isinstance(learner, BlockLearner):
         result["levels"] = budget_levels(learner)
         result["longest_history_in_blocks"] = longest_history(learner)
@@ -156,6 +164,10 @@ def _noise(summed: ContinualSum, last: int) -> dict[str, Any]:
         "at_tick": tick,
         "standard_deviation_of_the_quietest_coordinate": largest * least,
         "vectors_in_memory": summed.memory(last),
+        "by_tick": [
+            {"tick": tick, "standard_deviation": spread * summed.strategy.variance(tick) ** 0.5}
+            for tick in _spread_ticks(last, _NOISES)
+        ],
     }
 
 
@@ -200,12 +212,18 @@ def _reason(config: Config, horizon: int | None) -> str:
     return "the quietest running sum for a known horizon that needs little memory"
 
 
-def _forecast(learner: PrivIncReg1, schedule: Schedule, last: int) -> list[dict[str, Any]]:
-    if not isinstance(schedule, EveryRecords | Thinning):
+def forecast_until(learner: Learner[Any], schedule: Schedule, last: int) -> list[dict[str, Any]]:
+    """Predicted errors of a linear model up to a tick; nothing where there is no forecast."""
+    if not isinstance(learner, PrivIncReg1) or not isinstance(schedule, EveryRecords | Thinning):
         return []
-    ticks = sorted({max(1, round(last ** (step / (_FORECASTS - 1)))) for step in range(_FORECASTS)})
+    ticks = _spread_ticks(last, _FORECASTS)
     found = forecast(learner, [(tick, schedule.end(tick)) for tick in ticks])
     return [dict(vars(item)) for item in found]
+
+
+def _spread_ticks(last: int, count: int) -> list[int]:
+    """So many ticks, each about the same factor after the one before, the first and the last."""
+    return sorted({max(1, round(last ** (step / (count - 1)))) for step in range(count)})
 
 
 def _show(found: Mapping[str, Any]) -> None:

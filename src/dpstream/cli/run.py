@@ -9,6 +9,7 @@ from dpstream.cli.assemble import assemble_source, assemble_stream, source_locat
 from dpstream.cli.config import Config, load_config
 from dpstream.cli.folder import RunFolder, ledger_json, model_json, write_public
 from dpstream.cli.output import print_json, print_text
+from dpstream.cli.plan import forecast_until
 from dpstream.cli.problem import assemble_batch_stream
 from dpstream.cli.progress import progress_line
 from dpstream.cli.summary import describe_model
@@ -66,11 +67,17 @@ def _refuse_beyond_horizon(stream: Stream[Any], location: str, config: Config) -
     if horizon is None or not isinstance(schedule, EveryRecords | Thinning):
         return
     last = schedule.end(horizon)
-    if has_more_records(location, config.source.format, last):
+    if not has_more_records(location, config.source.format, last):
+        return
+    if config.batch is not None:
         raise ConfigurationError(
-            f"{location} has more than the {last:,} records that the horizon of {horizon:,} ticks "
-            "holds; declare a longer horizon in [schedule], or none"
+            f"{location} has more than the {last:,} records that [batch] declares; declare as many "
+            "as there are in batch.records, or give a file of the records to be solved for"
         )
+    raise ConfigurationError(
+        f"{location} has more than the {last:,} records that the horizon of {horizon:,} ticks "
+        "holds; declare a longer horizon in [schedule], or none"
+    )
 
 
 def _stream(
@@ -125,7 +132,8 @@ def _write_files(
         return
     write_public(folder.model, model_json(stream.identity(), releases[-1]))
     if config.output.report:
-        page = run_report(releases, identity=stream.identity(), ledger=ledger)
+        forecasts = forecast_until(stream.learner, stream.schedule, releases[-1].tick)
+        page = run_report(releases, identity=stream.identity(), ledger=ledger, forecasts=forecasts)
         write_public(folder.report, page)
 
 

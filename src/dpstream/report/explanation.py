@@ -1,7 +1,7 @@
 """An (epsilon, delta) guarantee in plain sentences, and an attacker's best odds under it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from dpstream.privacy.curve import PrivacyCurve
 from dpstream.privacy.trade_off import best_accuracy, group_curve, largest_belief, least_missed
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.report.figure import Line, line_figure
-from dpstream.report.page import Block, Picture, Table, Text, render_page
+from dpstream.report.page import Block, Picture, Section, Table, Text, render_page
 
 ALARMS = (0.001, 0.01, 0.05, 0.1)
 """False alarms at which an attacker's catch is told."""
@@ -178,9 +178,7 @@ def explanation_page(explained: Explanation) -> str:
     budget = explained.budget
     title = f"What epsilon {budget.epsilon:g} and delta {budget.delta:g} mean"
     lead = f"{explained.neighbours.value} neighbours; hidden: {explained.whose}"
-    sections: Sequence[tuple[str, Sequence[Block]]] = [
-        ("In plain words", explanation_blocks(explained))
-    ]
+    sections: list[Section] = [("In plain words", explanation_blocks(explained))]
     return render_page(title, lead, sections)
 
 

@@ -3,26 +3,44 @@
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 _STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; margin: 0 auto;
-  max-width: 60rem; padding: 1rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+  max-width: 46rem; padding: 1rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; break-after: avoid; }
 p.lead { color: #57606a; margin: 0 0 1rem; }
-.scroll { overflow-x: auto; }
+nav { font-size: .9rem; margin: 0 0 1rem; } nav a { display: inline-block; padding: .25rem 0;
+  margin-right: 1rem; }
+a { color: #0a58ca; }
+.scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid #d8dee4;
-  vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
+  vertical-align: top; font-weight: normal; }
+thead th { font-weight: 600; white-space: nowrap; }
+th, td { overflow-wrap: normal; } td.long { overflow-wrap: anywhere; min-width: 12rem; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
+  white-space: nowrap; }
+figure { margin: 1rem 0; max-width: 40rem; } figure svg { width: 100%; height: auto;
+  display: block; }
 figcaption { color: #57606a; font-size: .9rem; }
 .card { border: 1px solid #d0d7de; border-left: .3rem solid #1f6feb; border-radius: .3rem;
-  padding: .75rem 1rem; margin: 1rem 0; }
+  padding: .75rem 1rem; margin: 1rem 0; break-inside: avoid; }
 .warning { border-left-color: #cf222e; background: #fff5f5; }
-@media print { body { max-width: none; } figure, table { break-inside: avoid; } }
+.meter { border: 1px solid #57606a; border-radius: .3rem; height: 1rem; max-width: 40rem;
+  overflow: hidden; } .meter div { background: #1f6feb; height: 100%;
+  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+@media print { @page { margin: 15mm; } body { max-width: none; padding: 0; font-size: 11pt; }
+  nav { display: none; } figure, tr { break-inside: avoid; } figure { max-width: 15cm; }
+  .scroll { overflow: visible; } thead { display: table-header-group; } }
 """
+
+
+_LONG = 32
+"""Longer texts in a table may break anywhere."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +74,26 @@ class Picture:
     caption: str
 
 
-Block = Text | Card | Table | Picture
+@dataclass(frozen=True)
+class Meter:
+    """A share of a whole, with words that say it too."""
+
+    share: float
+    text: str
+
+
+Block = Text | Card | Table | Picture | Meter
+Section = tuple[str, Sequence[Block]]
+"""A heading and what stands under it."""
 
 
 def facts(values: Mapping[str, object]) -> Table:
     """A two-column table of names and values."""
-    return Table(("", ""), tuple((name, value) for name, value in values.items()))
+    shown = ((name, format_number(v) if _is_number(v) else v) for name, v in values.items())
+    return Table(("", ""), tuple(shown))
 
 
-def render_page(title: str, lead: str, sections: Sequence[tuple[str, Sequence[Block]]]) -> str:
+def render_page(title: str, lead: str, sections: Sequence[Section]) -> str:
     """The page as text; every value is escaped, pictures are trusted SVG made here."""
     parts = [
         "<!doctype html>",
@@ -73,8 +102,14 @@ def render_page(title: str, lead: str, sections: Sequence[tuple[str, Sequence[Bl
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>",
         f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>',
     ]
-    for heading, blocks in sections:
-        parts.append(f"<section><h2>{html.escape(heading)}</h2>")
+    if len(sections) > 1:
+        links = (
+            f'<a href="#s{index}">{html.escape(heading)}</a>'
+            for index, (heading, _) in enumerate(sections, 1)
+        )
+        parts.append(f'<nav aria-label="Sections">{" ".join(links)}</nav>')
+    for index, (heading, blocks) in enumerate(sections, 1):
+        parts.append(f'<section id="s{index}"><h2>{html.escape(heading)}</h2>')
         parts.extend(_render_block(block) for block in blocks)
         parts.append("</section>")
     parts.append("</body></html>\n")
@@ -93,16 +128,38 @@ def _render_block(block: Block) -> str:
                 f'<figure role="img" aria-label="{label}">{svg}'
                 f"<figcaption>{label}</figcaption></figure>"
             )
+        case Meter(share, text):
+            label, width = html.escape(text), f"{100 * min(1.0, max(0.0, share)):.1f}"
+            return (
+                f'<div class="meter" role="img" aria-label="{label}">'
+                f'<div style="width:{width}%"></div></div><p>{label}</p>'
+            )
         case Table(header, rows):
-            head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-            body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
-            top = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
-            return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
+            return _render_table(header, rows)
+
+
+def _render_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table that scrolls by itself where the page is narrow; keyboards reach it too."""
+    numbers = [bool(rows) and _is_number(value) for value in (rows[0] if rows else header)]
+    kinds = [' class="number"' if number else "" for number in numbers]
+    head = "".join(
+        f'<th scope="col"{kind}>{html.escape(name)}</th>'
+        for name, kind in zip(header, kinds, strict=True)
+    )
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
+    top = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
+    return f'<div class="scroll" tabindex="0"><table>{top}<tbody>{body}</tbody></table></div>'
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{html.escape(str(value))}</td>"
+    if not _is_number(value):
+        text = str(value)
+        long = ' class="long"' if len(text) > _LONG else ""
+        return f"<td{long}>{html.escape(text)}</td>"
     return f'<td class="number">{format_number(value)}</td>'
 
 

@@ -5,17 +5,31 @@ from typing import Any
 
 import numpy as np
 
-from dpstream.arrays import FloatArray
+from dpstream.domain.domain import Domain
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.event import Event
 from dpstream.privacy.ledger import Ledger
 from dpstream.release import Release
-from dpstream.report.figure import Line, interval_figure, line_figure
-from dpstream.report.page import Block, Card, Picture, Table, Text, facts, render_page
+from dpstream.report.explanation import Explanation
+from dpstream.report.figure import Line, line_figure
+from dpstream.report.model import Forecasts, Model, model_sections
+from dpstream.report.page import (
+    Block,
+    Card,
+    Meter,
+    Picture,
+    Section,
+    Table,
+    Text,
+    facts,
+    format_number,
+    render_page,
+)
 
-Model = Mapping[str, Any]
-
-_CURVES = 8
-_BARS = 40
 _POINTS = 256
+_ROWS = 50
+_SPENDINGS = 12
+_LISTED = 4
 
 
 def thin_out(releases: Iterable[Release[Model]], *, most: int = _POINTS) -> list[Release[Model]]:
@@ -34,18 +48,30 @@ def thin_out(releases: Iterable[Release[Model]], *, most: int = _POINTS) -> list
 
 
 def run_report(
-    releases: Sequence[Release[Model]], *, identity: Mapping[str, Any], ledger: Ledger
+    releases: Sequence[Release[Model]],
+    *,
+    identity: Mapping[str, Any],
+    ledger: Ledger,
+    forecasts: Forecasts = (),
 ) -> str:
-    """The page of a run with at least one release; ``releases`` may be thinned out."""
+    """The page of a run with at least one release.
+
+    Args:
+        releases: in order; may be thinned out.
+        identity: the stream's declaration.
+        ledger: what was charged.
+        forecasts: the plan's, of the first target's error by tick, if it has any.
+    """
     last = releases[-1]
-    sections: list[tuple[str, Sequence[Block]]] = [
+    domain = Domain.from_json(identity["domain"])
+    sections: list[Section] = [
         ("Privacy", _privacy(last, ledger)),
-        *_model_sections(releases),
+        *model_sections(releases, domain=domain, forecasts=forecasts),
         *_noise_sections(releases),
-        ("Ledger", _ledger(ledger)),
-        ("Declaration", [facts(dict(_leaves(identity)))]),
+        ("Budget", _budget(releases, ledger)),
+        ("Declaration", _declaration(identity)),
     ]
-    lead = f"Release {last.tick} of a stream by {last.provenance['learner']}"
+    lead = f"Release {last.tick:,} of a stream by {last.provenance['learner']}"
     return render_page("dpstream: a private model, kept fresh", lead, sections)
 
 
@@ -66,136 +92,29 @@ def _privacy(last: Release[Model], ledger: Ledger) -> list[Block]:
         )
     ]
     if stated.insecure_seed:
-        blocks.append(
-            Card("INSECURE SEED: the noise can be recomputed by anyone; nothing is private.", True)
-        )
-    return blocks
-
-
-def _model_sections(releases: Sequence[Release[Model]]) -> list[tuple[str, Sequence[Block]]]:
-    last = releases[-1].value
-    if last["kind"] == "sum":
-        return [("Sums", _sums(releases))]
-    if last["kind"] == "scores":
-        return [
-            (f"Coefficients for {name}", _scores(releases, row))
-            for row, name in enumerate(last["targets"])
-        ]
-    sections: list[tuple[str, Sequence[Block]]] = []
-    for index, target in enumerate(last["targets"]):
-        sections.append((f"Coefficients for {target['name']}", _coefficients(releases, index)))
-    return sections
-
-
-def _coefficients(releases: Sequence[Release[Model]], target: int) -> list[Block]:
-    last = releases[-1].value
-    names: list[str] = list(last["features"])
-    user = [release.value["targets"][target]["user"]["coefficients"] for release in releases]
-    ticks = np.array([release.tick for release in releases], np.float64)
-    estimates = np.array([item["estimate"] for item in user])
-    final = estimates[-1]
-    order = np.argsort(-np.abs(np.array(last["targets"][target]["coefficients"]["estimate"])))
-    known = [item.get("total_interval") for item in user]
-    curves: dict[str, Line] = {}
-    for column in order[:_CURVES].tolist():
-        low = _ends(known, column, 0)
-        high = _ends(known, column, 1)
-        if low is not None and high is not None:
-            # An early interval can dwarf the rest of the picture.
-            reach = 3.0 * max(1e-12, float(np.abs(estimates[:, column]).max()))
-            low, high = np.maximum(low, -reach), np.minimum(high, reach)
-        curves[names[column]] = Line(
-            x=ticks, y=estimates[:, column], lower=low, upper=high, marker=len(ticks) < 3
-        )
-    blocks: list[Block] = [
-        Picture(
-            line_figure(curves, x_label="tick", y_label="coefficient (user's units)"),
-            f"The {len(curves)} largest coefficients over time, in the user's units, with 95 % "
-            "intervals (sampling and privacy noise together; clipped to the picture)."
-            if any(line.lower is not None for line in curves.values())
-            else f"The {len(curves)} largest coefficients over time, in the user's units.",
-        )
-    ]
-    interval = known[-1]
-    if interval is not None:
-        shown = order[:_BARS]
-        spread = np.array(interval, np.float64)[shown]
-        blocks.append(
-            Picture(
-                interval_figure(
-                    [names[column] for column in shown.tolist()],
-                    spread.mean(axis=1),
-                    (spread[:, 1] - spread[:, 0]) / 2,
-                ),
-                "95 % intervals of the last release's coefficients, largest first.",
-            )
-        )
-    rows = [(names[column], float(final[column])) for column in order.tolist()]
-    blocks.append(Table(("feature", "coefficient"), rows))
-    quality = last["targets"][target]
-    stated = {
-        "R squared (private estimate)": quality.get("r_squared"),
-        "residual variance (scaled units)": quality.get("residual_variance"),
-        "expected excess from noise (scaled units)": quality.get("expected_noise_excess"),
-    }
-    blocks.append(facts({name: value for name, value in stated.items() if value is not None}))
-    return blocks
-
-
-def _ends(intervals: Sequence[Any], column: int, end: int) -> FloatArray | None:
-    if any(interval is None for interval in intervals):
-        return None
-    return np.array([interval[column][end] for interval in intervals], np.float64)
-
-
-def _sums(releases: Sequence[Release[Model]]) -> list[Block]:
-    last = releases[-1].value
-    part = "user" if "user" in last else "scaled"
-    ticks = np.array([release.tick for release in releases], np.float64)
-    values = np.array([release.value[part]["sum"] for release in releases])
-    curves = {
-        name: Line(x=ticks, y=values[:, column], marker=len(ticks) < 3)
-        for column, name in enumerate(list(last["features"])[:_CURVES])
-    }
-    units = "user's units" if part == "user" else "scaled units"
-    picture = line_figure(curves, x_label="tick", y_label=f"sum ({units})")
-    rows = list(zip(last["features"], values[-1].tolist(), strict=True))
+        warning = "INSECURE SEED: the noise can be recomputed by anyone; nothing is private."
+        return [Card(warning, True), *blocks]
+    explained = Explanation(
+        budget=Budget(epsilon=stated.epsilon, delta=stated.delta),
+        unit=stated.unit,
+        neighbours=stated.neighbours,
+        curve=ledger.spent(),
+        exact=True,
+    )
     return [
-        Picture(picture, f"Released sums over time, in {units}."),
-        Table(("feature", f"sum ({units})"), rows),
-    ]
-
-
-def _scores(releases: Sequence[Release[Model]], row: int) -> list[Block]:
-    """One row of parameters over time: models of scores come without intervals."""
-    last = releases[-1].value
-    names: list[str] = list(last["features"])
-    ticks = np.array([release.tick for release in releases], np.float64)
-    values = np.array([release.value["user"]["coefficients"][row] for release in releases])
-    order = np.argsort(-np.abs(np.array(last["coefficients"][row]))).tolist()
-    curves = {
-        names[column]: Line(x=ticks, y=values[:, column], marker=len(ticks) < 3)
-        for column in order[:_CURVES]
-    }
-    table = [(names[column], float(values[-1, column])) for column in order]
-    table.append(("(intercept)", float(last["user"]["intercept"][row])))
-    stated = {
-        "loss": last["loss"],
-        "predicted excess risk of the last fit": last.get("expected_excess"),
-    }
-    return [
-        Picture(
-            line_figure(curves, x_label="tick", y_label="coefficient (user's units)"),
-            f"The {len(curves)} largest coefficients over time, in the user's units.",
+        *blocks,
+        Text(
+            "In plain words, an attacker who knows everything but one unit's data and sees all "
+            "that was published so far can tell what was in it in at most "
+            f"{100 * explained.accuracy:.1f} of 100 cases; a coin is right in 50."
         ),
-        Table(("feature", "coefficient"), table),
-        facts({name: value for name, value in stated.items() if value is not None}),
+        Meter(2.0 * explained.accuracy - 1.0, "From a coin's guess (empty) to certainty (full)."),
     ]
 
 
 def _noise_sections(
     releases: Sequence[Release[Model]],
-) -> list[tuple[str, Sequence[Block]]]:
+) -> list[Section]:
     """The noise of released sums; models of scores do not all have one such number."""
     known = releases[-1].value["kind"] != "scores"
     return [("Noise", [_noise(releases)])] if known else []
@@ -220,14 +139,83 @@ def _noise_level(model: Model) -> float:
     return float(model["noise"]["standard_deviation"])
 
 
-def _ledger(ledger: Ledger) -> list[Block]:
-    rows = ledger.rows
-    shown = [(row.index, str(row.event.to_json()), row.digest[:16]) for row in rows[-50:]]
-    blocks: list[Block] = [Table(("row", "event", "digest"), shown)]
+def _budget(releases: Sequence[Release[Model]], ledger: Ledger) -> list[Block]:
+    budget, rows = ledger.budget, ledger.rows
+    spent = ledger.spent().epsilon(budget.delta)
+    blocks: list[Block] = [
+        Meter(
+            spent / budget.epsilon,
+            f"Epsilon {spent:.4g} of {budget.epsilon:.4g} is spent, at delta {budget.delta:.3g}.",
+        )
+    ]
+    if len({release.provenance.get("ledger_rows") for release in releases}) > 1:
+        blocks.append(_spending(releases, ledger))
+    shown = [(row.index, *event_words(row.event), row.digest[:16]) for row in rows[-_ROWS:]]
+    blocks.append(Table(("row", "event", "parameters", "digest"), shown))
     if len(rows) > len(shown):
         blocks.append(Text(f"The last {len(shown)} of {len(rows)} rows; all are in ledger.json."))
-    blocks.append(Text(f"Head: {ledger.head}"))
-    return blocks
+    return [*blocks, Text(f"Head of the ledger: {ledger.head}")]
+
+
+def _spending(releases: Sequence[Release[Model]], ledger: Ledger) -> Picture:
+    """What the worst place in the stream had paid by each of a few releases."""
+    stride = -(-len(releases) // _SPENDINGS)
+    chosen = [*releases[:-1:stride], releases[-1]]
+    ticks, paid = [], []
+    for release in chosen:
+        rows = ledger.rows[: int(str(release.provenance["ledger_rows"]))]
+        until = Ledger.from_rows(rows, budget=ledger.budget, unit=ledger.unit)
+        ticks.append(release.tick)
+        paid.append(until.spent().epsilon(ledger.budget.delta))
+    return Picture(
+        line_figure(
+            {"spent": Line(x=np.array(ticks, np.float64), y=np.array(paid), marker=True)},
+            x_label="tick",
+            y_label=f"epsilon at delta {ledger.budget.delta:.3g}",
+            references={"budget": ledger.budget.epsilon},
+        ),
+        "What the place in the stream that paid most had paid by each release shown.",
+    )
+
+
+def event_words(event: Event) -> tuple[str, str]:
+    """A privacy event's name, and its parameters, in words."""
+    described = dict(event.to_json())
+    kind, name = str(described.pop("kind")), str(described.pop("name", ""))
+    details = ", ".join(f"{key} {value}" for key, value in described.items() if value is not None)
+    return f"{name or kind} ({kind})", details
+
+
+def _declaration(identity: Mapping[str, Any]) -> list[Block]:
+    """Everything the guarantee rests on: bounds first, then the rest."""
+    domain: Mapping[str, Any] = identity["domain"]
+    rows = [
+        (part, item["name"], _bounds(item))
+        for part, items in (("feature", domain["columns"]), ("target", domain["targets"]))
+        for item in items
+    ]
+    rest = {
+        **{key: value for key, value in domain.items() if key not in ("columns", "targets")},
+        **{key: value for key, value in identity.items() if key not in ("domain", "learner")},
+        "learner": {k: v for k, v in identity["learner"].items() if k != "domain"},
+    }
+    return [
+        Text(
+            "Public bounds of the columns, declared before any data was read. A number beyond "
+            "them is clipped, an undeclared category counts as other, and what is missing makes "
+            "the record count as nothing."
+        ),
+        Table(("", "column", "bounds"), rows),
+        Text("Everything else that was declared, and what was calibrated from it:"),
+        facts(dict(_leaves(rest))),
+    ]
+
+
+def _bounds(item: Mapping[str, Any]) -> str:
+    if "lower" in item:
+        return f"{format_number(item['lower'])} to {format_number(item['upper'])}"
+    values = item.get("categories", item.get("labels"))
+    return "yes or no" if values is None else ", ".join(str(value) for value in values)
 
 
 def _leaves(value: Any, name: str = "") -> list[tuple[str, object]]:
@@ -237,6 +225,6 @@ def _leaves(value: Any, name: str = "") -> list[tuple[str, object]]:
             for key, item in value.items()
             for leaf in _leaves(item, f"{name}.{key}" if name else str(key))
         ]
-    if isinstance(value, list) and len(value) > 12:
-        return [(name, f"{len(value)} values")]
-    return [(name, value)]
+    if isinstance(value, list):
+        return [(name, f"{len(value)} values")] if len(value) > _LISTED else [(name, str(value))]
+    return [] if value is None else [(name, value)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpstream.report.page import Block, Card, Picture, Table, Text, render_page
+from dpstream.report.page import Block, Card, Picture, Section, Table, Text, render_page
 
 _HEADER = ("claim", "theirs", "expected", "measured", "held")
 
@@ -36,9 +36,7 @@ def summary_page(
     """
     rows = [(name, about[name], verdicts(result)) for name, result in results.items()]
     rows += [(name, about[name], f"did not run: {reason}") for name, reason in refused.items()]
-    sections: list[tuple[str, Sequence[Block]]] = [
-        ("Experiments", [Table(("experiment", "shows", "outcome"), rows)])
-    ]
+    sections: list[Section] = [("Experiments", [Table(("experiment", "shows", "outcome"), rows)])]
     sections += [(name, _blocks(about[name], item, out)) for name, item in results.items()]
     return render_page(
         "The papers' experiments, reproduced",
