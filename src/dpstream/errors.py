@@ -3,6 +3,7 @@
 DpstreamError
 ├── ConfigurationError      a declaration is wrong; nothing ran, nothing was charged
 ├── SchemaError             a batch does not have the declared columns
+│   └── ColumnAbsent        a declared column is not there at all
 ├── SourceError             a source cannot be read
 ├── BudgetExceeded          the ledger refuses a charge
 ├── HorizonReached          the stream is longer than its mechanism was calibrated for
@@ -11,6 +12,7 @@ DpstreamError
 └── StoreError              the store cannot be used
     ├── StoreLocked         another writer holds the stream
     ├── StoreMismatch       the store belongs to another configuration or version
+    │   └── StreamChanged   the store's stream was declared in another way
     └── StoreCorrupt        the store's contents do not verify
 
 Messages name the thing, the value received if it is public, the condition and the remedy.
@@ -28,6 +30,10 @@ class ConfigurationError(DpstreamError, ValueError):
 
 class SchemaError(DpstreamError, ValueError):
     """A batch does not have the declared columns or types."""
+
+
+class ColumnAbsent(SchemaError):
+    """A declared column is not among a batch's columns."""
 
 
 class SourceError(DpstreamError):
@@ -60,6 +66,10 @@ class StoreLocked(StoreError):
 
 class StoreMismatch(StoreError):
     """The store was made by another configuration or a newer version."""
+
+
+class StreamChanged(StoreMismatch):
+    """The store holds a stream that was declared in another way."""
 
 
 class StoreCorrupt(StoreError):

@@ -212,6 +212,16 @@ MISTAKES = {
     "not TOML": ("[columns", "not valid TOML"),
     "empty": ("", "columns: is missing"),
     "no categories": (changed('["x", "y"]', "[]"), "categories"),
+    "a column that the input has not": (changed("[columns.a]", "[columns.z]"), "no column 'z'"),
+    "a target that the input has not": (changed("[targets.t]", "[targets.z]"), "no column 'z'"),
+    "a unit that the input has not": (
+        GOOD + '[unit]\nkind = "user"\ncolumn = "z"\ncap = 3\n',
+        "no column 'z'",
+    ),
+    "a clock that the input has not": (
+        changed("every = 50", 'interval = 60\nclock = "z"\ntick_records = 9'),
+        "no column 'z'",
+    ),
     "a category twice": (changed('["x", "y"]', '["x", "x"]'), "twice"),
 }
 
@@ -253,8 +263,34 @@ def test_resume_lists_what_differs(folder: Path) -> None:
     call("run", "good.toml", "--input", "rows.csv", folder=folder)
     (folder / "other.toml").write_text(changed("upper = 2", "upper = 3"))
     done = call("run", "other.toml", "--input", "rows.csv", "--resume", folder=folder)
-    line = one_line(done, 1)
+    line = one_line(done, 2)
     assert "upper was 2.0, is now 3.0" in line
+    assert line.index("domain.") < line.index("learner.")
+    (folder / "third.toml").write_text(GOOD.replace("every = 50", "every = 20"))
+    line = one_line(call("run", "third.toml", "--input", "rows.csv", "--resume", folder=folder), 2)
+    assert "schedule.every was 50, is now 20" in line
+    assert len(line) < 1500
+
+
+def test_a_key_that_is_none_is_refused_before_a_store_is_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPSTREAM_KEY", "abc")
+    line = one_line(call("run", "good.toml", "--input", "rows.csv", folder=folder), 1)
+    assert "DPSTREAM_KEY holds no key" in line
+    assert list((folder / "out").iterdir()) == []
+    monkeypatch.delenv("DPSTREAM_KEY")
+    assert call("run", "good.toml", "--input", "rows.csv", folder=folder).returncode == 0
+
+
+def test_an_unreadable_first_chunk_leaves_nothing_behind(folder: Path) -> None:
+    (folder / "broken.parquet").write_bytes(b"PAR1" + bytes(50) + b"PAR1")
+    (folder / "first.csv").write_text("a,b,t\n0.5,x,secret-text\n")
+    for name in ("broken.parquet", "first.csv"):
+        line = one_line(call("run", "good.toml", "--input", name, folder=folder), 1)
+        assert name in line
+        assert "secret-text" not in line
+        assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize(

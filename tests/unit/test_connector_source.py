@@ -19,6 +19,7 @@ from dpstream.connectors.delimited import Delimited
 from dpstream.connectors.memory import MemorySource
 from dpstream.connectors.opening import open_source
 from dpstream.connectors.parquet import ParquetSource
+from dpstream.connectors.peeked import PeekedSource
 from dpstream.connectors.text_source import TextSource
 from dpstream.domain.column import Categorical, Numeric
 from dpstream.domain.domain import Domain
@@ -230,8 +231,6 @@ def test_sources_that_cannot_be_read_say_so_in_one_line(tmp_path):
         (tmp_path / "unknown.xyz", None),
         (empty, "csv"),
         (empty, "parquet"),
-        (empty, None),
-        (mixed, None),
         (cut, None),
         (plain, None),
         (broken, None),
@@ -241,12 +240,45 @@ def test_sources_that_cannot_be_read_say_so_in_one_line(tmp_path):
             list(open_source(str(location), format_=format_).chunks(0))
         assert "\n" not in str(caught.value)
         assert str(location) in str(caught.value)
-    with pytest.raises(SourceError, match="standard input"):
+
+
+def test_a_format_that_cannot_be_told_is_a_wrong_declaration(tmp_path):
+    (tmp_path / "unknown.xyz").touch()
+    for folder, names in (("empty", ()), ("mixed", ("a.csv", "a.parquet"))):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).touch()
+    for name in ("unknown.xyz", "empty", "mixed"):
+        with pytest.raises(ConfigurationError, match=f"{name}.*give the format") as caught:
+            open_source(str(tmp_path / name))
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"standard input.*give the format"):
         open_source("-")
     with pytest.raises(ConfigurationError, match="standard input"):
         open_source("-", format_="parquet")
     with pytest.raises(ConfigurationError, match="'xml'"):
         open_source("a.xml", format_="xml")  # type: ignore[arg-type]
+
+
+def test_a_source_that_was_looked_at_hands_everything_out_once(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n" + "".join(f"{row}\n" for row in range(10)))
+
+    def read(chunks):
+        return [value for chunk in chunks for value in chunk.data["a"]]
+
+    source = PeekedSource(open_source(str(path), chunk_rows=4))
+    assert source.first().length == 4
+    assert source.first().length == 4
+    everything = [str(row) for row in range(10)]
+    assert read(source.chunks(0)) == everything
+    assert read(source.chunks(0)) == everything
+    assert source.first().length == 4
+    assert read(source.chunks(7)) == everything[7:]
+    path.write_text("a\n")
+    empty = PeekedSource(open_source(str(path)))
+    assert empty.first() is None
+    assert read(empty.chunks(0)) == []
 
 
 def test_a_source_that_vanishes_while_it_is_read(tmp_path):

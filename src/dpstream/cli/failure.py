@@ -4,7 +4,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from dpstream.errors import ConfigurationError, DpstreamError, NotPrivate
+from dpstream.errors import ConfigurationError, DpstreamError, NotPrivate, StreamChanged
 
 FAILURE = 1
 USAGE = 2
@@ -12,7 +12,7 @@ USAGE = 2
 
 def fail(error: Exception) -> NoReturn:
     """Print one line for ``error`` and exit: 2 for wrong usage, 1 for a failure."""
-    if isinstance(error, ConfigurationError | NotPrivate):
+    if isinstance(error, ConfigurationError | NotPrivate | StreamChanged):
         _say(str(error))
         sys.exit(USAGE)
     if isinstance(error, DpstreamError):

@@ -14,12 +14,14 @@ from dpstream.cli.problem import assemble_batch_stream
 from dpstream.cli.progress import progress_line
 from dpstream.cli.summary import describe_model
 from dpstream.connectors.extent import estimated_records, has_more_records
+from dpstream.connectors.peeked import PeekedSource
+from dpstream.domain.batch import IDENTIFIER_BYTES
 from dpstream.engine.ports import Source
 from dpstream.engine.publication import from_line
 from dpstream.engine.schedule import EveryRecords, Thinning
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ColumnAbsent, ConfigurationError
 from dpstream.report.run import run_report, thin_out
 from dpstream.stores.release_log import ReleaseLog
 from dpstream.stores.sqlite import SqliteStore
@@ -51,7 +53,9 @@ def run(
         folder.require_store()
     location = source_location(config, folder=config_path.parent, input_path=input_path)
     if not resume:
+        source = PeekedSource(source)
         _refuse_beyond_horizon(stream, location, config)
+        _refuse_other_records(stream, source)
     folder.create()
     total = estimated_records(location, config.source.format)
     summary = _stream(stream, source, folder, config, total)
@@ -78,6 +82,25 @@ def _refuse_beyond_horizon(stream: Stream[Any], location: str, config: Config) -
         f"{location} has more than the {last:,} records that the horizon of {horizon:,} ticks "
         "holds; declare a longer horizon in [schedule], or none"
     )
+
+
+def _refuse_other_records(stream: Stream[Any], source: PeekedSource) -> None:
+    """Records without the declared columns are refused before any of the budget is spent."""
+    first = source.first()
+    if first is None:
+        return
+    try:
+        stream.admit(first, unit_hash=_any_unit)
+    except ColumnAbsent as error:
+        raise ConfigurationError(
+            f"{error}; correct [columns], [targets], [unit] or [schedule], or the input"
+        ) from None
+
+
+def _any_unit(identifier: bytes) -> bytes:
+    """Stands for every unit: at this look nobody is counted."""
+    del identifier
+    return bytes(IDENTIFIER_BYTES)
 
 
 def _stream(

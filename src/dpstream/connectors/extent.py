@@ -10,7 +10,7 @@ from pathlib import Path
 from dpstream.connectors.location import STANDARD_INPUT, Format, files_at, format_at
 from dpstream.connectors.opening import open_source
 from dpstream.connectors.parquet import parquet_rows
-from dpstream.errors import SourceError
+from dpstream.errors import ConfigurationError, SourceError
 
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 20
@@ -25,7 +25,7 @@ def estimated_records(location: str, format_: Format | None) -> int | None:
         if chosen == "parquet":
             return None
         return sum(_lines(path) for path in files_at(location, chosen))
-    except (SourceError, OSError, EOFError):
+    except (ConfigurationError, SourceError, OSError, EOFError):
         # Whatever is wrong with the source is said when it is read.
         return None
 
@@ -52,7 +52,7 @@ def has_more_records(location: str, format_: Format | None, limit: int) -> bool:
             records += chunk.length
             if records > limit:
                 return True
-    except (SourceError, OSError, EOFError, zlib.error):
+    except (ConfigurationError, SourceError, OSError, EOFError, zlib.error):
         # Whatever is wrong with the source is said when it is read.
         return False
     return False

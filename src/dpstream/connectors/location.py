@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from dpstream.errors import SourceError
+from dpstream.errors import ConfigurationError, SourceError
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -57,7 +57,8 @@ def format_at(location: str) -> Format:
     """The format of a location, by the endings of its files' names.
 
     Raises:
-        SourceError: if the endings tell nothing, or different things.
+        SourceError: if there is nothing to read.
+        ConfigurationError: if the endings tell nothing, or different things.
     """
     path = Path(location)
     with readable(location):
@@ -70,8 +71,13 @@ def format_at(location: str) -> Format:
     ]
     if len(found) == 1:
         return found[0]
-    what = "holds files of several formats" if found else "does not end in a known file type"
-    raise SourceError(f"source {location} {what}; give the format: csv, jsonl or parquet")
+    with readable(location):
+        path.stat()
+    if folder:
+        what = "holds files of several formats" if found else "holds no files of a known type"
+    else:
+        what = "does not end in a known file type"
+    raise ConfigurationError(f"source {location} {what}; give the format: csv, jsonl or parquet")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dpstream.connectors.location import STANDARD_INPUT, Format, format_at
 from dpstream.connectors.parquet import ParquetSource
 from dpstream.connectors.text_source import CHUNK_ROWS, TextSource
 from dpstream.domain.batch import BLOCK_ROWS
-from dpstream.errors import ConfigurationError, SourceError
+from dpstream.errors import ConfigurationError
 
 if TYPE_CHECKING:
     # For its name alone: importing the engine at run time would load scipy.
@@ -34,11 +34,14 @@ def open_source(
         patience: seconds of silence on standard input after which an empty chunk is handed out.
 
     Raises:
-        SourceError: if there is nothing there, or the format cannot be told.
+        SourceError: if there is nothing there.
+        ConfigurationError: if the format cannot be told.
     """
     if format_ is None:
         if location == STANDARD_INPUT:
-            raise SourceError("standard input has no file name; give the format: csv or jsonl")
+            raise ConfigurationError(
+                "standard input has no file name; give the format: csv or jsonl"
+            )
         format_ = format_at(location)
     match format_:
         case "csv" | "jsonl":

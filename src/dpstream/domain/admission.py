@@ -24,7 +24,7 @@ from dpstream.domain.cell import (
 )
 from dpstream.domain.column import Boolean, Categorical, Column, Numeric
 from dpstream.domain.target import IntervalTarget, LabelTarget, Target
-from dpstream.errors import ConfigurationError, SchemaError
+from dpstream.errors import ColumnAbsent, ConfigurationError, SchemaError
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ def _read(
     table = _table(schema, raw, apart, extra, chunk)
     if apart:
         table = _join(schema, table, targets)
+    origin = chunk.origin if chunk else "the batch"
     wanted = [*schema.names, *extra]
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         names = ", ".join(repr(name) for name in dict.fromkeys(absent))
-        raise SchemaError(f"the batch has no column {names}; the domain declares it")
-    origin = chunk.origin if chunk else "the batch"
+        raise ColumnAbsent(f"{origin} has no column {names}; the domain declares it")
     lines = chunk.lines if chunk else None
     offset = chunk.offset if chunk else 0
 

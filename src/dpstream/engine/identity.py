@@ -5,9 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dpstream.errors import StoreMismatch
+from dpstream.errors import StreamChanged
 
 Identity = Mapping[str, Any]
+
+LISTED = 10
+"""So many differences are listed; the rest are counted."""
+
+SHOWN_CHARACTERS = 60
+"""So much is shown of a value: filters have many numbers."""
 
 
 def canonical(identity: Identity) -> dict[str, Any]:
@@ -18,24 +24,33 @@ def canonical(identity: Identity) -> dict[str, Any]:
 def differences(stored: Identity, given: Identity) -> list[str]:
     """One text per parameter that differs, with its dotted name and both values."""
     before, now = dict(_leaves(stored)), dict(_leaves(given))
-    absent = "(absent)"
+    changed = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
+    # A learner's own numbers follow from the rest: noise scales, lattices, filters.
+    changed.sort(key=lambda name: (name.startswith("learner."), name.count("."), name))
     return [
-        f"{name} was {before.get(name, absent)}, is now {now.get(name, absent)}"
-        for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name)
+        f"{name} was {_short(before.get(name))}, is now {_short(now.get(name))}" for name in changed
     ]
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "(absent)"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def check_same(stored: Identity, given: Identity, *, store: str) -> None:
     """Refuse to continue a stream under another configuration.
 
     Raises:
-        StoreMismatch: listing what differs.
+        StreamChanged: listing what differs, what was declared before what follows from it.
     """
     changed = differences(stored, given)
     if changed:
-        raise StoreMismatch(
-            f"{store} holds a stream of another configuration: {'; '.join(changed)}. "
+        listed = changed[:LISTED]
+        if len(changed) > LISTED:
+            listed.append(f"and {len(changed) - LISTED} more parameters")
+        raise StreamChanged(
+            f"{store} holds a stream of another configuration: {'; '.join(listed)}. "
             "Continue with the old configuration, or start a new stream in another place"
         )
 

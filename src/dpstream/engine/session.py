@@ -94,7 +94,7 @@ class Session(Uncopyable, Generic[State]):
 
     Raises:
         StoreLocked: if another writer is alive.
-        StoreMismatch: if the store holds a stream of another declaration.
+        StreamChanged: if the store holds a stream of another declaration.
         BudgetExceeded: if the opening events alone exceed the budget.
     """
 

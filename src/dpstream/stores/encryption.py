@@ -123,7 +123,9 @@ class KeyFile:
             with self._path.open("rb") as file:
                 status = os.fstat(file.fileno())
                 content = file.read(1024)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if create:
+                raise StoreError(f"{self.name} cannot be made ({error.strerror})") from None
             raise StoreError(
                 f"{self.name} is missing; the store cannot be opened without it"
             ) from None

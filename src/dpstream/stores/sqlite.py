@@ -86,6 +86,9 @@ class SqliteStore(Uncopyable):
 
     def acquire(self) -> None:
         """Become the only writer; brings an older store to the present version."""
+        if not self._path.exists():
+            # A key that is none is refused before a file is made that would have needed it.
+            self._keys.key(create=True)
         connection = self._connection
         holder = Holder.this()
         try:
