@@ -20,6 +20,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "regression": ("dpstream.bench.regression", "regret and excess risk of PrivIncReg1"),
     "lasso": ("dpstream.bench.lasso", "excess risk and speed of the private LASSO"),
     "batch": ("dpstream.bench.batch", "accuracy of batch classifiers on real data; needs --data"),
+    "windows": (
+        "dpstream.bench.windows",
+        "the worst record's epsilon over 1e6 blocks, counted out; memory and time along a stream",
+    ),
     "sums": ("dpstream.bench.sums", "predicted and simulated noise of continual sums"),
     "geometry": ("dpstream.bench.geometry", "projections of long vectors, in passes over them"),
     "startup": ("dpstream.bench.startup", "import and --help, against importing numpy"),

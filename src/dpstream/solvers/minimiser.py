@@ -6,6 +6,7 @@ far a computed one is from the exact one. Proof in ``minimiser.proof.md``.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -51,7 +52,7 @@ class Target:
     centre: FloatArray
     linear: FloatArray | None = None
 
-    @property
+    @cached_property
     def convex_set(self) -> Projectable:
         """The set: secret points are projected on it.
 
@@ -60,7 +61,7 @@ class Target:
         """
         return secretly_projectable(self.problem.convex_set)
 
-    @property
+    @cached_property
     def smoothness(self) -> float:
         """Of the whole, wherever steps go: accelerated ones may leave the set.
 

@@ -240,7 +240,7 @@ class Problem:
         """Modulus in L2 that every data set has: the regulariser's, else 0."""
         return self.loss.ridge if isinstance(self.loss, RegularisedLoss) else 0.0
 
-    @property
+    @cached_property
     def smooth_loss(self) -> SmoothLoss:
         """The record's part, where its gradient is Lipschitz.
 

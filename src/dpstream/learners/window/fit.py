@@ -4,8 +4,9 @@ Paper 003, Algorithms 1 and 3 (PSGD, PBERM) with a certified minimiser. Proof in
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -41,6 +42,9 @@ _ROUNDING_SHARE = 2.0**-10
 
 _FINEST, _COARSEST = 36, 20
 """Lattice steps in a standard deviation, as powers of two."""
+
+_KNOWN = 64
+"""Plans and problems that are remembered."""
 
 _BEYOND = 1.0 + 2.0**-20
 """How far beyond the ball, as a factor, a projected centre cannot be."""
@@ -145,6 +149,18 @@ class BlockSolver:
 
     def problem(self, size: int) -> Problem:
         """The problem of so many blocks."""
+        return self._known_problems(size)
+
+    @cached_property
+    def _known_problems(self) -> Callable[[int], Problem]:
+        # Few sizes come again and again, after every block; refits' ever larger ones do not.
+        return lru_cache(maxsize=_KNOWN)(self._problem)
+
+    @cached_property
+    def _known_plans(self) -> Callable[[int, float], FitPlan]:
+        return lru_cache(maxsize=_KNOWN)(self._plan)
+
+    def _problem(self, size: int) -> Problem:
         return Problem(
             loss=self.loss,
             convex_set=self.ball,
@@ -167,6 +183,9 @@ class BlockSolver:
         Raises:
             NotPrivate: if Gaussian noise is asked for and the budget's delta is 0.
         """
+        return self._known_plans(size, modulus)
+
+    def _plan(self, size: int, modulus: float) -> FitPlan:
         share = Share(
             budget=self.budget, fraction=min(1.0, float(size) ** -self.power / self.worst)
         )

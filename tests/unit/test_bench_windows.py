@@ -1,0 +1,56 @@
+"""The benchmark of window learners in small: its ledger can fail, and its streams are flat."""
+
+from typing import Any
+
+import pytest
+
+from dpstream.bench.windows import (
+    WINDOWS,
+    flat_figures,
+    flat_learners,
+    ledger_figures,
+    ledger_learners,
+    paid_and_claimed,
+)
+from dpstream.learners.window.bucket import Fit, Step
+from dpstream.learners.window.sliding_window import SlidingWindowRelease
+
+BLOCKS = 700
+
+
+def test_the_ledger_of_every_learner_is_its_claim() -> None:
+    found = ledger_figures(BLOCKS)
+    assert len(found) == 2 * (6 + len(WINDOWS))
+    for name, figures in found.items():
+        assert figures["equal"], (name, figures)
+        assert abs(figures["claimed"] - 1.0) < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["", ", pure"])
+def test_a_fit_too_many_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more fit of the largest window, in the whole stream, exceeds the claim."""
+    learner = ledger_learners(BLOCKS)[f"sliding, w = 3000, w0 = 30, refresh 50{kind}"]
+    assert isinstance(learner, SlidingWindowRelease)
+    original = type(learner.rule).step
+
+    def step(self: Any, blocks: int) -> Step:
+        made = original(self, blocks)
+        if blocks != 400:
+            return made
+        return Step(keep=made.keep, fits=(*made.fits, Fit(start=300, end=400, level=0)))
+
+    monkeypatch.setattr(type(learner.rule), "step", step)
+    # The least that any fit can cost: far above what is allowed.
+    paid, claimed = paid_and_claimed(learner, BLOCKS - 1)
+    assert paid > claimed + 1e-6
+
+
+@pytest.mark.parametrize("name", flat_learners())
+def test_streams_keep_their_size(name: str) -> None:
+    learner, size = flat_learners()[name]
+    found = flat_figures(learner, size, 320)
+    assert found["after blocks"] == [64, 128, 192, 256, 320]
+    assert len(set(found["state bytes"])) == 1
+    assert all(value > 0.0 for value in found["milliseconds"])
+    # Not a test of the machine: some hundred blocks of ten records cannot fill megabytes.
+    assert found["megabytes"][-1] < found["megabytes"][0] + 50.0
