@@ -27,12 +27,11 @@ from dpstream.randomness.public import public_generator
 from dpstream.solvers.frank_wolfe import FrankWolfe, selection_sensitivity, vertices_of
 from dpstream.solvers.frank_wolfe_gaussian import GaussianFrankWolfe
 from dpstream.solvers.gradient import GradientSum, gradient_sensitivity
-from dpstream.solvers.lasso import (
-    Lasso,
-    _Columns,  # pyright: ignore[reportPrivateUsage]  # the secret side is what is attacked
+from dpstream.solvers.lasso import Lasso, rounds_of
+from dpstream.solvers.lasso_columns import (
+    Columns,
     moment_layout,
     restricted_sensitivity,
-    rounds_of,
     screening_sensitivity,
 )
 from dpstream.solvers.mirror_descent import MirrorDescent
@@ -254,7 +253,7 @@ def test_solver_lasso_scores_move_by_the_claim(neighbours: Neighbours) -> None:
         rows = world.rows
         sums.append(rows[:, 1:-1].T @ rows[:, -1] * 2.0**-40)
     scores = [
-        _Columns(problem, world).scores(none, np.zeros(DIMENSION)) * 2.0**-40
+        Columns(problem, world).scores(none, np.zeros(DIMENSION)) * 2.0**-40
         for world in [base, *worlds]
     ]
     assert np.allclose(np.abs(sums[0]), scores[0], rtol=0, atol=1e-12)
@@ -272,7 +271,7 @@ def test_solver_lasso_residuals_stay_clipped_for_far_models() -> None:
     base, worlds = neighbours_of(problem, "max")
     support, model = np.array([0]), np.array([50.0, 0.0, 0.0, 0.0])
     scores = [
-        _Columns(problem, world).scores(support, model) * 2.0**-40 for world in [base, *worlds]
+        Columns(problem, world).scores(support, model) * 2.0**-40 for world in [base, *worlds]
     ]
     found = max(float(np.abs(score - scores[0]).max()) for score in scores[1:])
     assert found <= claim
@@ -289,7 +288,7 @@ def test_solver_lasso_moments_shift_by_the_claim(neighbours: Neighbours, columns
     stacks = np.array(
         [
             np.ldexp(
-                _Columns(problem, world).moments(support, layout).rounded(-36).astype(float), -36
+                Columns(problem, world).moments(support, layout).rounded(-36).astype(float), -36
             )
             * layout.scales
             for world in [base, *worlds]

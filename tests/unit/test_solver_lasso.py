@@ -20,7 +20,8 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.public import public_generator
 from dpstream.solvers.frank_wolfe import FrankWolfe
-from dpstream.solvers.lasso import Lasso, minimise_over_l1, screening_sensitivity
+from dpstream.solvers.lasso import Lasso, minimise_over_l1
+from dpstream.solvers.lasso_columns import screening_sensitivity
 from dpstream.solvers.problem import Problem
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
