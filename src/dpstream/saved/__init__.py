@@ -1,0 +1,1 @@
+"""Released models as public things: predicted with, saved, read back, exported."""
