@@ -187,16 +187,15 @@ def best_fixed_loss(stream: AdmittedStream) -> float:
 
 def leader(stream: AdmittedStream, budget: Budget = BUDGET, **settings: Any) -> FollowTheLeader:
     """The learner under test on a stream: every choice that is not named is left to it."""
-    chosen: dict[str, Any] = {"loss": LogisticLoss()}
+    chosen: dict[str, Any] = {"loss": LogisticLoss(), "horizon": len(stream.ends)}
     if stream.domain.target_count > 1:
         loss = SoftmaxLoss(classes=stream.domain.target_count)
-        chosen = {"loss": loss, "slope_clip": DIGITS_CLIP}
+        chosen |= {"loss": loss, "slope_clip": DIGITS_CLIP}
     return FollowTheLeader(
         domain=stream.domain,
         budget=budget,
         unit=Unit(),
         neighbours=Neighbours.ZERO_OUT,
-        horizon=len(stream.ends),
         **(chosen | settings),
     )
 
