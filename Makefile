@@ -6,7 +6,7 @@ WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: fingerprints demo test test-slow fuzz lint types imports docs bench wheel clean
+.PHONY: fingerprints demo test test-slow coverage mutation fuzz lint types imports docs bench wheel clean
 
 $(VENV)/.runtime: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,6 +26,14 @@ test: $(VENV)/.dev  ## everything a change must pass, quick statistics included
 
 test-slow: $(VENV)/.dev  ## long statistical, crash and soak runs
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+CORE := --cov=dpstream.privacy --cov=dpstream.mechanisms --cov=dpstream.randomness --cov-branch
+coverage: $(VENV)/.dev  ## every line and branch of the packages that promise privacy, or it fails
+	$(BIN)/python -m pytest -n $(WORKERS) $(wildcard $(shell cat tests/core_packages.txt)) \
+		$(CORE) --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+mutation: $(VENV)/.dev  ## every small fault of those packages, against their tests; hours, can be continued
+	$(BIN)/python tests/mutation/run_mutation.py --workers $(WORKERS)
 
 FUZZ_CASES ?= 20000
 $(VENV)/.fuzz: $(VENV)/.dev
@@ -55,7 +63,7 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) dist site demo-out fuzz-out .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist site demo-out fuzz-out mutation-out .pytest_cache .ruff_cache
 
 fingerprints: $(VENV)/.dev  ## after a module with a proof changed and its proof was read again
 	$(BIN)/python -m dpstream.catalogue.fingerprint

@@ -10,6 +10,8 @@ from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import packed_positions
 from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.moments import (
+    INTERCEPT_GUESS,
+    RESIDUAL_SHARE,
     MomentLayout,
     MomentWeights,
     balanced_weights,
@@ -154,3 +156,45 @@ def test_refusals_name_the_block() -> None:
         )
     kept = weights(xx=1, xy=0.5)
     assert MomentWeights.from_json(kept.to_json()) == kept
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("radius", [None, 0.01])
+def test_balanced_weights_minimise_the_noise_they_are_derived_from(
+    intercept: bool, radius: float | None
+) -> None:
+    """``sum k_b / w_b^2`` at fixed ``sum w_b^2``, with the coefficients of the docstring."""
+    dimension, penalty = 7, 0.25
+    found = balanced_weights(
+        dimension=dimension,
+        target_count=1,
+        intercept=intercept,
+        count=True,
+        penalty=penalty,
+        radius=radius,
+    )
+    curvature = 1.0 / dimension + penalty
+    norm = min(1.0 / (math.sqrt(dimension) * curvature), radius or 1.0)
+    stiffness = dimension / curvature
+    guess = INTERCEPT_GUESS**2
+    costs = {"xx": 0.5 * stiffness * norm**2, "xy": stiffness}
+    if intercept:
+        costs |= {"count": guess, "x": stiffness * guess + norm**2, "y": 1.0}
+    squares = {block: getattr(found, block) ** 2 for block in costs}
+    # At the minimum the square of every weight is proportional to the root of its cost.
+    shares = [squares[block] / math.sqrt(cost) for block, cost in costs.items()]
+    assert shares == pytest.approx([shares[0]] * len(shares), rel=1e-12)
+    every = [getattr(found, block) ** 2 for block in ("count", "x", "xx", "y", "xy", "yy")]
+    assert max(every) == pytest.approx(1.0)
+    assert found.yy**2 == pytest.approx(RESIDUAL_SHARE * sum(every), rel=1e-12)
+    if not intercept:
+        assert found.x == found.y == 0.0
+        rest = squares["xx"] + squares["xy"]
+        assert found.count**2 == pytest.approx(RESIDUAL_SHARE * rest, rel=1e-12)
+
+
+def test_a_count_that_is_not_needed_has_no_weight() -> None:
+    options = {"dimension": 3, "target_count": 1, "penalty": 0.0, "radius": None}
+    assert balanced_weights(intercept=False, count=False, **options).count == 0.0
+    with pytest.raises(ConfigurationError, match="no targets"):
+        balanced_weights(intercept=True, count=True, **(options | {"target_count": 0}))
