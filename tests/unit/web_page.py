@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-VOID = {"meta", "br", "hr", "img", "path", "circle", "link", "input"}
+VOID = {"meta", "br", "hr", "img", "path", "circle", "link", "input", "use", "rect"}
 WIDTHS = (360, 1200)
 TEXT_CONTRAST, LINE_CONTRAST = 4.5, 3.0
 GRID = {"#e4e8ec", "#d8dee4", "#d0d7de"}
@@ -73,7 +73,7 @@ def mistakes(page: str) -> list[str]:
         if not (link.startswith("#") and link[1:] in outline.ids):
             found.append(f"a link to {link}, which is not on the page")
     addresses = re.findall(r"(?:src|href|action|data)\s*=\s*[\"']([^\"'#][^\"']*)", page)
-    addresses += re.findall(r"(?:url\(|@import)[^;)]*", page)
+    addresses += re.findall(r"(?:url\((?!#)|@import)[^;)]*", page)
     found += [f"loads {address} from elsewhere" for address in addresses]
     if outline.headings.count("h1") != 1 or outline.headings[0] != "h1":
         found.append(f"headings are {outline.headings}")
@@ -88,8 +88,8 @@ def low_contrasts(page: str) -> list[str]:
     style = page[page.index("<style>") : page.index("</style>")]
     grounds = {"#ffffff", *map(_long, re.findall(r"background(?:-color)?: ?(#f\w+)", style))}
     texts = {_long(colour) for colour in re.findall(r"[^-]color: ?(#\w+)", style)}
-    texts |= {_long(c) for c in re.findall(r"<text[^>]*fill=\"(#\w+)\"", page)}
-    lines = {_long(colour) for colour in re.findall(r"stroke=\"(#\w+)\"", page)} - GRID
+    texts |= {_long(c) for c in re.findall(r"<text[^>]*fill(?:: |=\")(#\w+)", page)}
+    lines = {_long(colour) for colour in re.findall(r"stroke: (#\w+)", page)} - GRID
     pale: list[str] = []
     for wanted, colours in ((TEXT_CONTRAST, texts), (LINE_CONTRAST, lines)):
         for colour in sorted(colours):
