@@ -257,6 +257,7 @@ def test_targets_may_come_apart():
         (matrix, target),
         (matrix, target.tolist()),
         (matrix, target[:, None]),
+        (matrix.astype(object), target),
         (matrix, pd.Series(target)),
         (matrix, pd.DataFrame({"y1": target})),
         (frame, pl.Series(target)),

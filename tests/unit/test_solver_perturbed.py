@@ -293,3 +293,13 @@ def test_solver_objective_two_problems_on_one_batch_share_no_perturbation() -> N
         found.append(-Objective(target, batch).gradient(point) * first.records)
         sigma = plan.noise_scales["linear_term"]
     assert np.linalg.norm(found[0] - found[1]) > 0.1 * sigma
+
+
+@pytest.mark.parametrize("solver", [OnlineToOffline(), FadingRegulariser()], ids=repr)
+@pytest.mark.parametrize("result", ["average", "suffix"])
+def test_solver_pol_refuses_an_average_that_no_record_moves(solver: Any, result: Any) -> None:
+    """Of one record the average is the public start; its end is not."""
+    alone = problem_of(records=1)
+    with pytest.raises(ConfigurationError, match="no record moves"):
+        replace(solver, result=result).plan(alone, BUDGET)
+    assert replace(solver, result="last").plan(alone, BUDGET).noise_scales["output"] > 0.0

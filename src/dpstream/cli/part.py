@@ -18,6 +18,7 @@ from dpstream.domain.target import IntervalTarget, LabelTarget
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.box import Box, box
 from dpstream.geometry.convex_set import ConvexSet
+from dpstream.geometry.declaration import finite_array
 from dpstream.geometry.flow_polytope import FlowPolytope
 from dpstream.geometry.group_ball import GroupBall
 from dpstream.geometry.hull import SymmetricHull, VertexHull
@@ -116,19 +117,19 @@ def _simplex_set(*, dimension: int, radius: float = 1.0) -> ConvexSet:
 
 
 def _hull_set(*, vertices: list[list[float]]) -> ConvexSet:
-    return VertexHull(np.asarray(vertices))
+    return VertexHull(finite_array("vertices", vertices, 2))
 
 
 def _symmetric_hull_set(*, vertices: list[list[float]]) -> ConvexSet:
-    return SymmetricHull(np.asarray(vertices))
+    return SymmetricHull(finite_array("vertices", vertices, 2))
 
 
 def _polytope_set(*, matrix: list[list[float]], limits: list[float]) -> ConvexSet:
-    return Polytope(np.asarray(matrix), np.asarray(limits))
+    return Polytope(finite_array("matrix", matrix, 2), finite_array("limits", limits, 1))
 
 
 def _flow_set(*, edges: list[list[int]], source: int, sink: int) -> ConvexSet:
-    return FlowPolytope(np.asarray(edges), source, sink)
+    return FlowPolytope(finite_array("edges", edges, 2).astype(np.int64), source, sink)
 
 
 def _softmax(*, domain: Domain) -> Loss:

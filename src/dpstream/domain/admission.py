@@ -119,16 +119,10 @@ def _read(
         targets = chunk.targets
     apart = targets is not None
     extra = [name for name in (unit_column, time_column) if name is not None]
-    if (
-        isinstance(raw, np.ndarray)
-        and raw.dtype.kind in "fiub"
-        and schema.plain
-        and not apart
-        and not extra
-    ):
-        _check_width(schema, raw, apart)
-        matrix: FloatArray = raw.astype(np.float64, copy=False)
-        return Records(matrix)
+    if isinstance(raw, np.ndarray) and schema.plain and not extra:
+        matrix = _matrix(schema, raw, targets if apart else None)
+        if matrix is not None:
+            return Records(matrix)
     table = _table(schema, raw, apart, extra, chunk)
     if apart:
         table = _join(schema, table, targets)
@@ -325,6 +319,23 @@ def _cells(values: Any) -> Cells:
         raise SchemaError(
             f"a column cannot be read ({type(error).__name__}); hand it in as numbers or text"
         ) from None
+
+
+def _matrix(schema: Schema, raw: np.ndarray[Any, Any], targets: Any) -> FloatArray | None:
+    """Numbers that need no encoding, in one copy; None for what is read column by column."""
+    if raw.dtype.kind not in "fiub":
+        return None
+    if targets is None:
+        _check_width(schema, raw, apart=False)
+        return raw.astype(np.float64, copy=False)
+    beside = isinstance(targets, np.ndarray) and targets.dtype.kind in "fiub"
+    if not beside or targets.ndim not in (1, 2):
+        return None
+    _check_width(schema, raw, apart=True)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    if columns.shape != (raw.shape[0], len(schema.targets)):
+        return None  # refused where columns are joined, in the same words for every form
+    return np.concatenate([raw, columns], axis=1, dtype=np.float64)
 
 
 def _join(schema: Schema, table: _Table, targets: Any) -> _Table:

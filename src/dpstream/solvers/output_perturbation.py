@@ -103,7 +103,13 @@ def output_noise(
 
     Raises:
         NotPrivate: if Gaussian noise is asked for and delta is 0.
+        ConfigurationError: if the parameters do not depend on any record.
     """
+    if exact == 0.0:
+        raise ConfigurationError(
+            "no record moves what would be published: the average of one pass leaves out its last "
+            "step, and there is no other; declare more records, or result='last'"
+        )
     if kind == "gaussian":
         most = allowed_mu(allowance)
         size = exact / most
