@@ -200,6 +200,15 @@ MISTAKES = [
     ("ContinualRelease", BLOCKS, "learner.base: is missing"),
     ("BasicRelease", BLOCKS + "base = 2\nsampling = true", "leave sampling out"),
     ("SlidingWindowRelease", BLOCKS + "window_records = 99", "whole number of blocks"),
+    (
+        "BasicRelease",
+        BLOCKS + "base = 2\nbase_solver = 'noisy_sgd'",
+        "measures within its steps",
+    ),
+    ("BasicRelease", BLOCKS + "base = 0", "base is 0"),
+    ("BasicRelease", BLOCKS + "base = 0.5", "learner.base: input should be a valid integer"),
+    ("BasicRelease", BLOCKS.replace("ridge = 0.1", "ridge = 0.0") + "base = 2", "ridge is 0"),
+    ("ContinualRelease", BLOCKS + "base = 9", "the first model needs 9"),
     ("WindowedRegression", "", "give one of them"),
     ("WindowedRegression", "window_ticks = 4\ndecay = 0.5", "give one of them"),
 ]
@@ -210,6 +219,14 @@ def test_a_mistake_is_one_clear_message(name: str, options: str, said: str) -> N
     message = refusal(name, options)
     assert said in message
     assert "\n" not in message
+
+
+def test_a_solver_takes_the_fits_of_a_learner_over_blocks() -> None:
+    options = GOOD["BasicRelease"] + "\nbase_solver = { name = 'permuted_sgd', batch_size = 8 }"
+    described = stream("BasicRelease", options).learner.describe()["base_solver"]
+    assert described["name"] == "permuted_sgd"
+    assert described["options"]["batch_size"] == 8
+    assert stream("BasicRelease", GOOD["BasicRelease"]).learner.describe()["base_solver"] is None
 
 
 BLOCK_LEARNERS = [name for name, options in GOOD.items() if options.startswith(BLOCKS)]

@@ -37,6 +37,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent, PureEvent
 from dpstream.privacy.ledger import Ledger
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.permuted_sgd import PermutedSGD
 from dpstream.testing.small_stream import ArraySource
 
 DOMAIN = Domain.vectors(3, norm_bound=1.0, target_bound=1.0, intercept=True)
@@ -72,7 +73,26 @@ def learners(**changes: Any) -> list[BlockLearner]:
     ]
 
 
-LEARNERS = learners()
+IDS = [
+    "levels",
+    "all levels",
+    "continual",
+    "basic",
+    "chains of 7",
+    "chains of 8",
+    "refitted",
+    "decayed",
+    "chains by descent",
+]
+LEARNERS = [
+    *learners(),
+    SlidingWindowRelease(
+        window_records=5 * RECORDS,
+        refresh=None,
+        base_solver=PermutedSGD(batch_size=4, epochs=2),
+        **COMMON,
+    ),
+]
 
 
 def records(count: int, seed: int = 3) -> Batch:
@@ -116,7 +136,7 @@ def flat(found: Sequence[Outcome]) -> list[tuple[tuple[int, ...], int, bytes]]:
     ]
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda item: f"{item.name}-{item.rule}")
+@pytest.mark.parametrize("learner", LEARNERS, ids=IDS)
 def test_batching_and_resuming_change_nothing(learner: BlockLearner) -> None:
     batch = records(14 * RECORDS)
     whole, _ = outcomes(learner, batch)
@@ -125,7 +145,7 @@ def test_batching_and_resuming_change_nothing(learner: BlockLearner) -> None:
     assert [outcome.model for outcome in whole] == [outcome.model for outcome in cut]
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda item: f"{item.name}-{item.rule}")
+@pytest.mark.parametrize("learner", LEARNERS, ids=IDS)
 def test_ticks_that_do_not_publish_only_defer_their_fits(learner: BlockLearner) -> None:
     batch = records(14 * RECORDS)
     whole, _ = outcomes(learner, batch)
@@ -134,7 +154,7 @@ def test_ticks_that_do_not_publish_only_defer_their_fits(learner: BlockLearner) 
     assert whole[-1].model == thinned[-1].model
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda item: f"{item.name}-{item.rule}")
+@pytest.mark.parametrize("learner", LEARNERS, ids=IDS)
 def test_addresses_are_unique_and_models_appear_when_the_rule_says(learner: BlockLearner) -> None:
     found, _ = outcomes(learner, records(20 * RECORDS))
     addresses = [address for address, _, _ in flat(found)]
@@ -174,6 +194,13 @@ def test_history_is_erased_when_no_later_fit_needs_it() -> None:
     assert len(state.history) == 6
     assert len(learner.snapshot(state)["history"]) == 6 * RECORDS
     assert len(state.stack) <= 7
+    # A horizon tells that no base follows the one of 8 blocks, and no step the last.
+    ending = changed(horizon=13)
+    kept = [
+        len(outcomes(ContinualRelease(base=2, **ending), records(count * RECORDS))[1].history)
+        for count in range(6, 14)
+    ]
+    assert kept == [6, 7, 0, 1, 2, 3, 0, 0]
     levels = MultiResolutionRelease(levels=3, **COMMON)
     assert all(
         len(outcomes(levels, records(count * RECORDS))[1].history) < 4 for count in range(1, 12)

@@ -32,6 +32,7 @@ from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
 from dpstream.solvers.description import described
 from dpstream.solvers.output_perturbation import NoiseKind
+from dpstream.solvers.plan import Solver
 
 _ORDER = {"gaussian": 2.0, "spherical_laplace": 1.0}
 _ROUNDED_UP = 1.0 + 2.0**-40
@@ -95,6 +96,9 @@ class BlockLearner(ABC):
         source: released models of another stream, the newest of which takes the origin's place
             (dynamic transfer): fits around it have ``update_ridge``. That stream has a unit and a
             budget of its own, which this one's statement does not cover.
+        base_solver: takes the certified minimiser's place in every fit, if its result has one
+            sensitivity: ``OutputPerturbation``, ``PermutedSGD`` (the paper's) or
+            ``OnlineToOffline``.
         solver: fits blocks; derived.
     """
 
@@ -112,6 +116,7 @@ class BlockLearner(ABC):
     tilt: float = 0.0
     sampling: bool = False
     source: SourceModels | None = None
+    base_solver: Solver | None = None
     solver: BlockSolver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,6 +149,7 @@ class BlockLearner(ABC):
             kind=self.noise,
             power=power,
             worst=self.rule.worst(power, self.horizon),
+            base=self.base_solver,
         )
         object.__setattr__(self, "solver", solver)
         if self.source is not None:
@@ -205,6 +211,9 @@ class BlockLearner(ABC):
             "radius": self.radius,
             "noise": self.noise,
             "tilt": self.tilt,
+            "base_solver": None
+            if self.base_solver is None
+            else {"name": self.base_solver.name, "options": described(self.base_solver)},
             "source": None if self.source is None else described(self.source.describe()),
         }
 
@@ -323,12 +332,13 @@ class BlockLearner(ABC):
         for fit in step.fits:
             below = stack[-1][1] if fit.centred and stack else None
             around = below is not None or known is not None
-            plan = self.solver.plan(fit.size, self.modulus(closed, centred=around))
+            centre = self.solver.ball.project(self.centre(closed, below, origin))
+            plan = self.solver.plan(fit.size, self.modulus(closed, centred=around), centre)
             rows = state.history[fit.start - state.first : fit.end - state.first]
             point, measurement = self.solver.fit(
                 plan,
                 Batch(np.concatenate(rows), self.domain.dimension),
-                centre=self.solver.ball.project(self.centre(closed, below, origin)),
+                centre=centre,
                 address=(closed, fit.start, fit.end),
                 noise=noise,
             )

@@ -17,6 +17,7 @@ from dpstream.errors import ConfigurationError
 from dpstream.geometry.declaration import require_positive
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.losses.loss import Loss, SmoothLoss
+from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
@@ -29,9 +30,10 @@ from dpstream.solvers.output_perturbation import (
     OutputNoise,
     check_noise_kind,
     minimiser_sensitivity,
+    planned_noise,
     released_parameters,
 )
-from dpstream.solvers.plan import Share, allowed_mu
+from dpstream.solvers.plan import Plan, Share, Solver, allowed_mu
 from dpstream.solvers.problem import Problem
 
 _TOLERANCE_SHARE = 2.0**-10
@@ -65,6 +67,30 @@ def fit_sensitivity(
     return problem.unit.cap * one
 
 
+def _only_noise(course: Plan, kind: NoiseKind) -> OutputNoise:
+    """The noise of a plan that measures its result, once.
+
+    Raises:
+        ConfigurationError: if it measures something else, or with another kind of noise.
+    """
+    if set(course.noise_scales) != {"output"} or len(course.events) != 1:
+        raise ConfigurationError(
+            f"base_solver is {course.solver}, which measures within its steps; a learner over "
+            "blocks needs one whose result has a sensitivity: output_perturbation, permuted_sgd "
+            "or pol"
+        )
+    noise = planned_noise(course)
+    if noise.kind != kind:
+        raise ConfigurationError(
+            f"base_solver has {noise.kind} noise, but the learner {kind}; give both the same"
+        )
+    if course.events[0] != noise.event(course.solver):
+        raise ConfigurationError(
+            f"base_solver is {course.solver}, whose plan costs something else than its noise"
+        )
+    return noise
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitPlan:
     """Everything public about a fit.
@@ -73,8 +99,9 @@ class FitPlan:
         size: blocks it uses.
         fraction: of the budget: of ``mu^2``, or of epsilon.
         modulus: of the regulariser.
-        tolerance: of the minimiser's certificate.
+        tolerance: of the minimiser's certificate; 0 where another solver is taken.
         noise: on its parameters.
+        course: another solver's own plan; None for the certified minimiser.
     """
 
     size: int
@@ -82,11 +109,15 @@ class FitPlan:
     modulus: float
     tolerance: float
     noise: OutputNoise
+    course: Plan | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockSolver:
     """Minimises ``mean loss + (modulus / 2) |theta - centre|^2`` on a ball, and adds noise.
+
+    Certified minimisation is the default; another solver may take its place if its result has one
+    sensitivity and gets one noise.
 
     Attributes:
         loss: of a record; smooth.
@@ -99,6 +130,7 @@ class BlockSolver:
         kind: of noise.
         power: fits of size s have weight ``s**-power``.
         worst: what the weights of any block's fits sum to at most.
+        base: another solver for the regularised problem, or None.
     """
 
     loss: Loss
@@ -111,6 +143,7 @@ class BlockSolver:
     kind: NoiseKind
     power: float
     worst: float
+    base: Solver | None = None
 
     def __post_init__(self) -> None:
         check_noise_kind(self.kind)
@@ -177,21 +210,54 @@ class BlockSolver:
             table = np.column_stack([intercept, table])
         return self.ball.project(table.ravel())
 
-    def plan(self, size: int, modulus: float) -> FitPlan:
+    def plan(self, size: int, modulus: float, centre: FloatArray | None = None) -> FitPlan:
         """The noise of a fit of so many blocks: a function of public numbers alone.
 
+        Args:
+            size: blocks.
+            modulus: of the regulariser.
+            centre: released parameters, on which another solver's noise may depend; None for
+                the farthest ones.
+
         Raises:
+            ConfigurationError: if another solver was given and cannot take a fit's place.
             NotPrivate: if Gaussian noise is asked for and the budget's delta is 0.
         """
+        if self.base is not None and centre is not None:
+            return self._other_plan(self.base, size, modulus, centre)
         return self._known_plans(size, modulus)
 
-    def _plan(self, size: int, modulus: float) -> FitPlan:
-        share = Share(
-            budget=self.budget, fraction=min(1.0, float(size) ** -self.power / self.worst)
+    def _share(self, size: int) -> Share:
+        return Share(budget=self.budget, fraction=min(1.0, float(size) ** -self.power / self.worst))
+
+    def _other_plan(self, base: Solver, size: int, modulus: float, centre: FloatArray) -> FitPlan:
+        """Another solver's plan, for one record's part of a unit's share."""
+        share, cap = self._share(size), self.unit.cap
+        squared = self.kind == "gaussian"
+        course = base.plan(
+            replace(
+                self.problem(size),
+                unit=Unit(),
+                loss=RegularisedLoss(loss=self.loss, ridge=modulus, centre=centre),
+            ),
+            replace(share, fraction=share.fraction / cap ** (2 if squared else 1)),
         )
-        problem = self.problem(size)
+        noise = _only_noise(course, self.kind)
+        return FitPlan(
+            size=size,
+            fraction=share.fraction,
+            modulus=modulus,
+            tolerance=0.0,
+            noise=replace(noise, sensitivity=cap * noise.sensitivity),
+            course=course,
+        )
+
+    def _plan(self, size: int, modulus: float) -> FitPlan:
         # Centres lie in the ball, up to rounding: one beyond its surface has a larger error.
         edge = np.full(self.dimension, _BEYOND * self.radius / math.sqrt(self.dimension))
+        if self.base is not None:
+            return self._other_plan(self.base, size, modulus, edge)
+        share, problem = self._share(size), self.problem(size)
         target = Target(problem=problem, modulus=modulus, centre=edge)
         tolerance = max(
             _TOLERANCE_SHARE * problem.lipschitz.l2 / problem.records, least_tolerance(target)
@@ -236,7 +302,7 @@ class BlockSolver:
         """Minimise to the certificate, measure, and project onto the ball.
 
         Args:
-            plan: of ``plan``, for the batch's size.
+            plan: of ``plan``, for the batch's size and, with another solver, this centre.
             batch: the blocks' records.
             centre: released parameters, or the origin.
             address: unique in the stream.
@@ -248,9 +314,14 @@ class BlockSolver:
         Raises:
             CertificateError: if the certificate was not reached; nothing is measured then.
         """
+        label = "fit " + " ".join(str(part) for part in address)
+        if self.base is not None:
+            assert plan.course is not None
+            result = self.base.release(plan.course, batch, noise.child(label))
+            (measurement,) = result.measurements
+            return self.ball.project(result.parameters), replace(measurement, address=address)
         target = Target(problem=self.problem(plan.size), modulus=plan.modulus, centre=centre)
         minimum = minimise(target, batch, tolerance=plan.tolerance)
-        label = "fit " + " ".join(str(part) for part in address)
         measurement = plan.noise.measure(minimum.point, noise=noise.child(label))
         point = self.ball.project(released_parameters(plan.noise, measurement))
         return point, replace(measurement, address=address)

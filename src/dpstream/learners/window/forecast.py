@@ -221,6 +221,7 @@ def rival_memories(learner: BlockLearner, block: int) -> dict[str, BlockLearner]
         "radius": learner.radius,
         "noise": learner.noise,
         "source": learner.source,
+        "base_solver": learner.base_solver,
     }
     found: dict[str, BlockLearner] = {"as configured": learner}
     for window in (window for window in _WINDOWS if window <= block):

@@ -1,0 +1,158 @@
+"""Other solvers in a fit's place: the worst neighbours' shifts, and what a fit is charged for."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstream.domain.batch import Batch
+from dpstream.domain.domain import Domain
+from dpstream.errors import ConfigurationError
+from dpstream.learners.learner import Tick
+from dpstream.learners.window.block_learner import BlockLearner
+from dpstream.learners.window.fit import BlockSolver, FitPlan
+from dpstream.learners.window.multi_resolution import MultiResolutionRelease
+from dpstream.learners.window.sliding_window import SlidingWindowRelease
+from dpstream.losses.huber import HuberLoss
+from dpstream.mechanisms.mechanism import Noise
+from dpstream.mechanisms.public import public_generator
+from dpstream.privacy.budget import Budget
+from dpstream.privacy.event import Event, GaussianEvent, PureEvent
+from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.noisy_sgd import NoisySgd
+from dpstream.solvers.output_perturbation import NoiseKind, OutputPerturbation
+from dpstream.solvers.permuted_sgd import PermutedSGD, descend
+from dpstream.solvers.plan import Solver
+from dpstream.solvers.pol import OnlineToOffline
+
+DOMAIN = Domain.vectors(3, norm_bound=1.0, target_bound=1.0)
+RECORDS, BLOCKS = 6, 9
+
+
+def settings(base: Solver, noise: NoiseKind, **changes: Any) -> dict[str, Any]:
+    return {
+        "domain": DOMAIN,
+        "budget": Budget(epsilon=2.0, delta=1e-6),
+        "unit": Unit(),
+        "neighbours": Neighbours.ZERO_OUT,
+        "horizon": BLOCKS,
+        "loss": HuberLoss(threshold=0.05),
+        "block_records": RECORDS,
+        "ridge": 5.0,
+        "radius": 50.0,
+        "noise": noise,
+        "base_solver": base,
+    } | changes
+
+
+def learners(base: Solver, noise: NoiseKind, **changes: Any) -> list[BlockLearner]:
+    chosen = settings(base, noise, **changes)
+    return [
+        SlidingWindowRelease(window_records=5 * RECORDS, refresh=None, **chosen),
+        SlidingWindowRelease(window_records=3 * RECORDS, **chosen),
+        MultiResolutionRelease(levels=3, **chosen),
+    ]
+
+
+def fits_of(learner: BlockLearner, batch: Batch) -> list[tuple[FitPlan, int]]:
+    """Every fit of a run: its plan and its first block."""
+    seen: list[tuple[FitPlan, int]] = []
+    original = BlockSolver.fit
+
+    def watched(self: BlockSolver, plan: FitPlan, rows: Batch, **given: Any) -> Any:
+        seen.append((plan, given["address"][1]))
+        return original(self, plan, rows, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BlockSolver, "fit", watched)
+        state, noise = learner.init(), Noise.insecure(11)
+        for number in range(1, BLOCKS + 1):
+            learner.learn(state, batch.slice((number - 1) * RECORDS, number * RECORDS))
+            tick = Tick(number=number, records=number * RECORDS)
+            learner.close(state, tick)
+            learner.release(state, tick, noise)
+    return seen
+
+
+def price(event: Event) -> float:
+    if isinstance(event, GaussianEvent):
+        return event.mu**2
+    assert isinstance(event, PureEvent)
+    return event.epsilon
+
+
+def stream() -> Batch:
+    draw = public_generator(4)
+    rows = draw.normal(size=(BLOCKS * RECORDS, 3))
+    return DOMAIN.admit(rows, draw.uniform(-1, 1, len(rows)))
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "spherical_laplace"])
+@pytest.mark.parametrize("cap", [1, 3])
+def test_descents_of_neighbours_pay_at_most_the_claim_wherever_a_unit_stands(
+    noise: NoiseKind, cap: int
+) -> None:
+    """The paper's own solver: one pass in five batches, far from all targets, where it is tight."""
+    base = PermutedSGD(batch_size=2, epochs=2, noise=noise)
+    unit = Unit() if cap == 1 else Unit(kind="user", cap=cap, column="id")
+    batch = stream()
+    far = DOMAIN.admit(np.array([[1.0, 0.0, 0.0]]), np.array([1.0])).rows[0]
+    places = {
+        "together": [4] * cap,
+        "spread": [3, 5, 7][:cap],
+        "one by one": list(range(cap)),
+        "at the end": [BLOCKS - 1] * cap,
+    }
+    largest = 0.0
+    for learner in learners(base, noise, unit=unit):
+        (opening,) = learner.opening_events()
+        fits = fits_of(learner, batch)
+        for held in places.values():
+            first, second = batch.rows.copy(), batch.rows.copy()
+            for block, number in Counter(held).items():
+                for slot in range(number):
+                    first[block * RECORDS + slot] = far
+                    second[block * RECORDS + slot] = 0.0
+            total = 0.0
+            for plan, start in fits:
+                assert plan.course is not None
+                span = slice(start * RECORDS, (start + plan.size) * RECORDS)
+                ends = [
+                    descend(plan.course, Batch(rows[span].copy(), 3)) for rows in (first, second)
+                ]
+                ratio = float(np.linalg.norm(ends[0] - ends[1])) / plan.noise.scale
+                total += ratio**2 if noise == "gaussian" else ratio
+            assert total <= price(opening)
+            largest = max(largest, total / price(opening))
+    # Where it is tight: otherwise any noise would pass.
+    assert largest > 0.8
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "spherical_laplace"])
+@pytest.mark.parametrize("cap", [1, 4])
+def test_the_fits_that_use_a_block_cost_together_what_is_charged(
+    noise: NoiseKind, cap: int
+) -> None:
+    unit = Unit() if cap == 1 else Unit(kind="user", cap=cap, column="id")
+    for base in (
+        PermutedSGD(noise=noise),
+        OutputPerturbation(ridge=0.0, noise=noise),
+        OnlineToOffline(noise=noise),
+    ):
+        for learner in learners(base, noise, unit=unit):
+            paid = np.zeros(BLOCKS)
+            for plan, start in fits_of(learner, stream()):
+                paid[start : start + plan.size] += price(plan.noise.event("fit"))
+            (opening,) = learner.opening_events()
+            assert paid.max() <= price(opening)
+            assert paid.max() == pytest.approx(price(opening), rel=1e-9)
+
+
+def test_a_solver_that_measures_within_its_steps_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="measures within its steps"):
+        learners(NoisySgd(), "gaussian")
+    with pytest.raises(ConfigurationError, match="give both the same"):
+        learners(PermutedSGD(), "spherical_laplace")
+    with pytest.raises(ConfigurationError, match="give both the same"):
+        learners(PermutedSGD(noise="spherical_laplace"), "gaussian")
