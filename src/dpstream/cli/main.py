@@ -27,11 +27,66 @@ PictureFile = Annotated[
 Folder = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
 
+def complete(what: str) -> list[str]:
+    """Words that a shell may complete; loaded when one asks for them."""
+    return list(import_module("dpstream.cli.completion").words(what))
+
+
 def _command(module: str, name: str) -> Callable[..., None]:
     return cast("Callable[..., None]", getattr(import_module(f"dpstream.cli.{module}"), name))
 
 
-@app.command()
+@app.command(
+    epilog="Example: dpstream init mine.toml --input mine.csv --target delay=-60:240 "
+    "--column hour=0:24 --column origin=EWR,JFK,LGA --unit record --epsilon 1"
+)
+def init(
+    out: Annotated[Path, typer.Argument(help="The configuration to write.")] = Path(
+        "dpstream.toml"
+    ),
+    input_path: Annotated[
+        str | None, typer.Option("--input", help="File or folder of records.")
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="What is predicted: NAME=LOWER:UPPER or NAME=LABEL,LABEL."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="A feature, once for each: NAME=LOWER:UPPER, NAME=A,B or NAME=boolean."),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Whose contribution is hidden: record, or COLUMN:CAP.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The budget of the whole stream.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Publish after so many records.")] = 500,
+    records: Annotated[
+        int | None, typer.Option(min=1, help="The most that will come, if there is a limit.")
+    ] = None,
+    public_sample: Annotated[
+        Path | None,
+        typer.Option(help="Read bounds that are not given from this file, which is PUBLIC."),
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Replace a configuration that is there.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Five questions, or flags: a configuration that runs."""
+    from dpstream.cli.init import Answers
+
+    answers = Answers(
+        input_path=input_path,
+        targets=target or (),
+        columns=column or (),
+        unit=unit,
+        epsilon=epsilon,
+        every=every,
+        records=records,
+        public_sample=public_sample,
+    )
+    _command("init", "init")(out, answers, force=force, as_json=as_json)
+
+
+@app.command(epilog="Example: dpstream run flights.toml --input today.csv --out out")
 def run(
     config: ConfigFile,
     input_path: Annotated[
@@ -58,7 +113,7 @@ def run(
     )
 
 
-@app.command()
+@app.command(epilog="Example: dpstream plan flights.toml --picture plan.html")
 def plan(
     config: ConfigFile,
     drift: Annotated[
@@ -88,10 +143,14 @@ def plan(
     _command("plan", "plan")(config, guess=guess, picture=picture, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog="Example: dpstream mechanisms --kind learner")
 def mechanisms(
     kind: Annotated[
-        str | None, typer.Option(help="Only this kind: mechanism, strategy, ...")
+        str | None,
+        typer.Option(
+            help="Only this kind: mechanism, strategy, ...",
+            autocompletion=lambda: complete("kinds"),
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -99,13 +158,13 @@ def mechanisms(
     _command("mechanisms", "mechanisms")(kind=kind, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog="Example: dpstream ledger out")
 def ledger(folder: Folder, as_json: Json = False) -> None:
     """What was spent, and on what."""
     _command("ledger", "ledger")(folder, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog="Example: dpstream verify out --head 4e7d...")
 def verify(
     folder: Folder,
     head: Annotated[
@@ -117,10 +176,15 @@ def verify(
     _command("ledger", "verify")(folder, head=head, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog="Example: dpstream audit flights.toml --budget 60")
 def audit(
     config: Annotated[Path | None, typer.Argument(help="Attack this configuration.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="Attack one part of the catalogue.")] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="Attack one part of the catalogue.", autocompletion=lambda: complete("audited")
+        ),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Attack all of the catalogue.")] = False,
     budget: Annotated[float | None, typer.Option(help="Seconds it may take, about.")] = None,
     picture: PictureFile = None,
@@ -139,7 +203,7 @@ def audit(
     )
 
 
-@app.command()
+@app.command(epilog="Example: dpstream explain --epsilon 1 --delta 1e-6")
 def explain(
     config: Annotated[
         Path | None, typer.Argument(help="Explain the guarantee of this configuration.")
@@ -167,9 +231,15 @@ def explain(
     )
 
 
-@app.command()
+@app.command(epilog="Example: dpstream reproduce geometry --out reproduced")
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, or all of them.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An experiment, or all of them.",
+            autocompletion=lambda: complete("experiments"),
+        ),
+    ],
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for numbers and pictures.")] = Path(
         "reproduced"
@@ -180,10 +250,14 @@ def reproduce(
     _command("reproduce", "reproduce")(name, data=data, out=out, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog="Example: dpstream bench moments")
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="One benchmark; all of them if left out.")
+        str | None,
+        typer.Argument(
+            help="One benchmark; all of them if left out.",
+            autocompletion=lambda: complete("benchmarks"),
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
     as_json: Json = False,

@@ -12,6 +12,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.curve import PrivacyCurve
 from dpstream.privacy.trade_off import best_accuracy, group_curve, largest_belief, least_missed
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.report.card import whose
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.page import Block, Picture, Section, Table, Text, render_page
 
@@ -51,9 +52,7 @@ class Explanation:
     @property
     def whose(self) -> str:
         """The unit in words."""
-        if self.unit.kind == "record":
-            return "any one record"
-        return f"all records of any one user (at most {self.unit.cap} count)"
+        return whose(self.unit)
 
     @property
     def accuracy(self) -> float:

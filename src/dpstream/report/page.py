@@ -12,6 +12,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; m
   max-width: 46rem; padding: 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; break-after: avoid; }
+h3 { font-size: 1rem; margin: 1rem 0 .25rem; break-after: avoid; }
+ul { margin: .25rem 0; padding-left: 1.25rem; }
 p.lead { color: #57606a; margin: 0 0 1rem; }
 nav { font-size: .9rem; margin: 0 0 1rem; } nav a { display: inline-block; padding: .25rem 0;
   margin-right: 1rem; }
@@ -82,7 +84,15 @@ class Meter:
     text: str
 
 
-Block = Text | Card | Table | Picture | Meter
+@dataclass(frozen=True)
+class Listing:
+    """Lines under a small heading."""
+
+    heading: str
+    lines: Sequence[str]
+
+
+Block = Text | Card | Table | Picture | Meter | Listing
 Section = tuple[str, Sequence[Block]]
 """A heading and what stands under it."""
 
@@ -134,6 +144,9 @@ def _render_block(block: Block) -> str:
                 f'<div class="meter" role="img" aria-label="{label}">'
                 f'<div style="width:{width}%"></div></div><p>{label}</p>'
             )
+        case Listing(heading, lines):
+            items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+            return f"<h3>{html.escape(heading)}</h3><ul>{items}</ul>"
         case Table(header, rows):
             return _render_table(header, rows)
 

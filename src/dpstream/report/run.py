@@ -6,23 +6,23 @@ from typing import Any
 import numpy as np
 
 from dpstream.domain.domain import Domain
-from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
 from dpstream.privacy.ledger import Ledger
+from dpstream.privacy.trade_off import best_accuracy
 from dpstream.release import Release
-from dpstream.report.explanation import Explanation
+from dpstream.report.card import privacy_card
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.model import Forecasts, Model, model_sections
 from dpstream.report.page import (
     Block,
     Card,
+    Listing,
     Meter,
     Picture,
     Section,
     Table,
     Text,
     facts,
-    format_number,
     render_page,
 )
 
@@ -65,7 +65,7 @@ def run_report(
     last = releases[-1]
     domain = Domain.from_json(identity["domain"])
     sections: list[Section] = [
-        ("Privacy", _privacy(last, ledger)),
+        ("Privacy card", _privacy(last, ledger, domain)),
         *model_sections(releases, domain=domain, forecasts=forecasts),
         *_noise_sections(releases),
         ("Budget", _budget(releases, ledger)),
@@ -75,41 +75,19 @@ def run_report(
     return render_page("dpstream: a private model, kept fresh", lead, sections)
 
 
-def _privacy(last: Release[Model], ledger: Ledger) -> list[Block]:
-    stated = last.guarantee
-    unit = (
-        "one record"
-        if stated.unit.kind == "record"
-        else f"all records of one {stated.unit.column} (at most {stated.unit.cap})"
-    )
-    spent = ledger.spent().epsilon(stated.delta)
-    blocks: list[Block] = [
-        Card(
-            f"Everything published from this stream, over its whole life, is "
-            f"({stated.epsilon:g}, {stated.delta:g})-differentially private for {unit}, under "
-            f"{stated.neighbours.value} neighbours; {stated.promise}. "
-            f"Spent so far: epsilon {spent:.4g}."
+def _privacy(last: Release[Model], ledger: Ledger, domain: Domain) -> list[Block]:
+    """The privacy card, with the attacker's best odds as a bar."""
+    card = privacy_card(last.guarantee, domain=domain, rows=ledger.rows)
+    shown = [Listing(heading, lines) for heading, lines in card.sections()[1:]]
+    blocks: list[Block] = [Card(card.promise, card.rehearsal), Text(card.statement)]
+    if not card.rehearsal:
+        odds = best_accuracy(ledger.spent())
+        text = (
+            f"By what was spent so far: right in at most {100 * odds:.1f} of 100 cases. Empty is a "
+            "coin's guess, full is certainty."
         )
-    ]
-    if stated.insecure_seed:
-        warning = "INSECURE SEED: the noise can be recomputed by anyone; nothing is private."
-        return [Card(warning, True), *blocks]
-    explained = Explanation(
-        budget=Budget(epsilon=stated.epsilon, delta=stated.delta),
-        unit=stated.unit,
-        neighbours=stated.neighbours,
-        curve=ledger.spent(),
-        exact=True,
-    )
-    return [
-        *blocks,
-        Text(
-            "In plain words, an attacker who knows everything but one unit's data and sees all "
-            "that was published so far can tell what was in it in at most "
-            f"{100 * explained.accuracy:.1f} of 100 cases; a coin is right in 50."
-        ),
-        Meter(2.0 * explained.accuracy - 1.0, "From a coin's guess (empty) to certainty (full)."),
-    ]
+        blocks.append(Meter(2.0 * odds - 1.0, text))
+    return [*blocks, *shown]
 
 
 def _noise_sections(
@@ -187,35 +165,17 @@ def event_words(event: Event) -> tuple[str, str]:
 
 
 def _declaration(identity: Mapping[str, Any]) -> list[Block]:
-    """Everything the guarantee rests on: bounds first, then the rest."""
+    """What the guarantee rests on beside the bounds, which the card shows."""
     domain: Mapping[str, Any] = identity["domain"]
-    rows = [
-        (part, item["name"], _bounds(item))
-        for part, items in (("feature", domain["columns"]), ("target", domain["targets"]))
-        for item in items
-    ]
-    rest = {
+    shown = {
         **{key: value for key, value in domain.items() if key not in ("columns", "targets")},
         **{key: value for key, value in identity.items() if key not in ("domain", "learner")},
         "learner": {k: v for k, v in identity["learner"].items() if k != "domain"},
     }
     return [
-        Text(
-            "Public bounds of the columns, declared before any data was read. A number beyond "
-            "them is clipped, an undeclared category counts as other, and what is missing makes "
-            "the record count as nothing."
-        ),
-        Table(("", "column", "bounds"), rows),
-        Text("Everything else that was declared, and what was calibrated from it:"),
-        facts(dict(_leaves(rest))),
+        Text("What was declared beside the bounds above, and what was calibrated from it:"),
+        facts(dict(_leaves(shown))),
     ]
-
-
-def _bounds(item: Mapping[str, Any]) -> str:
-    if "lower" in item:
-        return f"{format_number(item['lower'])} to {format_number(item['upper'])}"
-    values = item.get("categories", item.get("labels"))
-    return "yes or no" if values is None else ", ".join(str(value) for value in values)
 
 
 def _leaves(value: Any, name: str = "") -> list[tuple[str, object]]:
