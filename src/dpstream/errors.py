@@ -9,6 +9,7 @@ DpstreamError
 ├── HorizonReached          the stream is longer than its mechanism was calibrated for
 ├── NotPrivate              the request is known not to keep its promise
 ├── CertificateError        a solver did not reach the accuracy its privacy rests on
+├── ModelFileError          a saved model cannot be read
 └── StoreError              the store cannot be used
     ├── StoreLocked         another writer holds the stream
     ├── StoreMismatch       the store belongs to another configuration or version
@@ -54,6 +55,10 @@ class NotPrivate(DpstreamError, ValueError):
 
 class CertificateError(DpstreamError):
     """A solver did not reach the accuracy that its privacy rests on; nothing was released."""
+
+
+class ModelFileError(DpstreamError, ValueError):
+    """A saved model cannot be read: absent, damaged, altered, or of another version."""
 
 
 class StoreError(DpstreamError):

@@ -1,5 +1,6 @@
 """Estimators whose releases are scores: what regressions and classifiers share."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,6 +16,8 @@ from dpstream.estimators.bounds import interval_bounds
 from dpstream.estimators.records import columns, table
 from dpstream.estimators.stream_estimator import StreamEstimator
 from dpstream.release import Release
+from dpstream.saved.model_file import save_model
+from dpstream.saved.saved_model import SavedModel
 from dpstream.saved.score_model import ScoreModel
 
 Model = Mapping[str, Any]
@@ -32,6 +35,29 @@ class ScoringEstimator(StreamEstimator):
         """Names of the columns of ``coef_``: a category's indicator is ``column=level``."""
         check_is_fitted(self, "release_")
         return self.model_.domain.feature_names
+
+    def saved_model(self) -> SavedModel:
+        """The newest release with its ledger and card: for ``save_model`` and ``export_onnx``."""
+        check_is_fitted(self, "release_")
+        known = getattr(self, "classes_", None)
+        return SavedModel.of_release(
+            self.release_,
+            domain=self._domain,
+            rows=self._rows,
+            provenance=self._provenance,
+            classes=None if known is None else known.tolist(),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> str:
+        """Write the newest release to one file; see ``dpstream.saved.load_model``.
+
+        Args:
+            path: of the file, replaced if it is there.
+
+        Returns:
+            The model's digest.
+        """
+        return save_model(self.saved_model(), path)
 
     def _scores(self, X: Any) -> FloatArray:
         """Scores of rows that are not private: of somebody who asks for a prediction."""
