@@ -14,6 +14,12 @@ Attack = Callable[[int, bool], Sequence[Finding]]
 """The audit's findings for a seed, about the broken mechanism (True) or the sound one."""
 
 
+def unattacked(seed: int, broken: bool) -> Sequence[Finding]:
+    """Nothing is found, so nothing is caught."""
+    del seed, broken
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Control:
     """One fault.
@@ -21,12 +27,12 @@ class Control:
     Attributes:
         name: of the mechanism.
         fault: how it is broken.
-        attack: the audit.
+        attack: the audit; without one the control only names a fault.
     """
 
     name: str
     fault: str
-    attack: Attack
+    attack: Attack = unattacked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +56,19 @@ class Trial:
         """Whether the broken mechanism was caught and the sound one was not."""
         return bool(self.caught_by) and not self.false_alarms
 
+    def to_json(self) -> dict[str, object]:
+        """The trial as plain values."""
+        return {
+            "mechanism": self.control.name,
+            "fault": self.control.fault,
+            "seed": self.seed,
+            "holds": self.holds,
+            "caught_by": [finding.to_json() for finding in self.caught_by],
+            "false_alarms": [finding.to_json() for finding in self.false_alarms],
+        }
+
     def row(self) -> tuple[str, str, str, str, str, str]:
-        """Name, fault, catching test, its statistic, its limits, and the sound one's verdict."""
+        """Name and fault, catching test, its statistic, its limits, and the sound verdict."""
         sound = "passes" if not self.false_alarms else f"FAILS {self.false_alarms[0].name}"
         if not self.caught_by:
             return (self.control.name, self.control.fault, "NOT CAUGHT", "", "", sound)
