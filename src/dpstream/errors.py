@@ -8,6 +8,7 @@ DpstreamError
 ├── BudgetExceeded          the ledger refuses a charge
 ├── HorizonReached          the stream is longer than its mechanism was calibrated for
 ├── NotPrivate              the request is known not to keep its promise
+├── BenchmarkRegressed      a figure is worse than this machine's past
 ├── CertificateError        a solver did not reach the accuracy its privacy rests on
 ├── ModelFileError          a saved model cannot be read
 └── StoreError              the store cannot be used
@@ -51,6 +52,10 @@ class HorizonReached(DpstreamError):
 
 class NotPrivate(DpstreamError, ValueError):
     """The request is known not to deliver the guarantee it claims."""
+
+
+class BenchmarkRegressed(DpstreamError):
+    """A benchmark's figure is worse than earlier runs on the same machine allow."""
 
 
 class CertificateError(DpstreamError):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstream.bench.sums import prepared, simulated_deviation
+from dpstream.bench.sums import prepared, simulated_ratio
 from dpstream.domain.column import Boolean, Categorical, Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import IntervalTarget
@@ -16,6 +16,7 @@ from dpstream.learners.learner import Tick
 from dpstream.mechanisms.continual.choice import alternatives, prefix_strategy, sum_strategy
 from dpstream.mechanisms.continual.prediction import (
     largest_standard_deviation,
+    most_memory,
     revealing_ticks,
     standard_deviations,
 )
@@ -111,6 +112,17 @@ def test_the_ticks_looked_at_hold_the_largest_noise(name: str) -> None:
         assert largest_standard_deviation(strategy, last)[0] == every.max()
 
 
+def test_memory_is_the_most_along_the_way_and_not_that_of_the_last_tick() -> None:
+    # A million has seven binary ones, 524,287 has nineteen: so many nodes cover it.
+    tree = prefix_strategy("binary_tree", 1_000_000)
+    assert tree.memory(1_000_000) == 7
+    assert most_memory(tree, 1_000_000) == 19
+    for name in ("binary_tree", "honaker_tree", "blt", "hybrid"):
+        strategy = prefix_strategy(name, None if name == "hybrid" else 5000)
+        every = max(strategy.memory(tick) for tick in range(1, 5001))
+        assert most_memory(strategy, 5000) == every
+
+
 @pytest.mark.parametrize(
     ("name", "horizon", "window", "ticks"),
     [("blt", 300, None, 300), ("chain", None, None, 200), ("expiring_toeplitz", None, 50, 150)],
@@ -121,11 +133,12 @@ def test_the_real_mechanism_is_as_noisy_as_predicted(
     strategy = sum_strategy(name, horizon=horizon, window=window, decay=None)
     sigma = prepared(strategy).sigma
     largest, tick = largest_standard_deviation(strategy, ticks, scale=sigma)
-    found = simulated_deviation(strategy, tick, Noise.insecure(77))
+    assert largest == pytest.approx(float(prepared(strategy).variance(tick)[0]) ** 0.5)
+    found = simulated_ratio(strategy, [tick], Noise.insecure(77), coordinates=16_384)
     # A chi with 16,384 degrees leaves 2.8 % with chance 4e-7 (two-sided, 5.1 deviations).
-    assert found == pytest.approx(largest, rel=0.028)
+    assert found == pytest.approx(1.0, rel=0.028)
     for wrong in (0.94, 1.06):  # the check sees noise that is off by 6 %, either way
-        assert wrong * found != pytest.approx(largest, rel=0.028)
+        assert wrong * found != pytest.approx(1.0, rel=0.028)
 
 
 def test_alternatives_keep_the_promise() -> None:

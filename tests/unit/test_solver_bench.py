@@ -73,12 +73,12 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_benchmarks_of_real_data_are_skipped_where_there_is_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command("batch", data=None, as_json=False)
+    command("batch", data=None, keep=False, as_json=False)
     assert "skipped: needs data sets; give their folder with --data" in capsys.readouterr().out
     monkeypatch.setattr(
         bench, "compared_solvers", lambda: {"output_perturbation": OutputPerturbation()}
     )
     monkeypatch.setattr(bench, "DRAWS", {"adult": 1, "covtype": 1})
-    command("batch", data=folder, as_json=True)
+    command("batch", data=folder, keep=False, as_json=True)
     found = json.loads(capsys.readouterr().out)["batch"]
     assert found["adult"]["private"]["epsilon=1"]["best"] == "output_perturbation"

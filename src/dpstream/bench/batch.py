@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
+from dpstream.bench.history import Watch
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import SourceError
@@ -44,6 +45,8 @@ from dpstream.solvers.permuted_sgd import PermutedSGD
 from dpstream.solvers.plan import Solver
 from dpstream.solvers.pol import OnlineToOffline
 from dpstream.solvers.problem import Problem
+
+WATCHED = (Watch("*/private/*/best_accuracy", "higher"),)
 
 DELTA = 1e-6
 EPSILONS = (1.0, 0.1)

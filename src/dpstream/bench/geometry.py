@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from dpstream.arrays import FloatArray
+from dpstream.bench.history import Watch
 from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.simplex import Simplex
 from dpstream.mechanisms.public import public_generator
+
+WATCHED = (Watch("passes/*", "lower"),)
 
 ENTRIES = 1_000_000
 _REPEATS = 15

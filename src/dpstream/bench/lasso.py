@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dpstream.arrays import FloatArray
+from dpstream.bench.history import Watch
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.geometry.l1_ball import L1Ball
@@ -31,6 +32,8 @@ from dpstream.solvers.frank_wolfe import FrankWolfe
 from dpstream.solvers.lasso import Lasso
 from dpstream.solvers.plan import Solver
 from dpstream.solvers.problem import Problem
+
+WATCHED = (Watch("excess/*/excess", "lower"),)
 
 RECORDS = 10_000
 DIMENSION = 2_000

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpstream.arrays import FloatArray
+from dpstream.bench.history import Watch
 from dpstream.domain.batch import RawChunk
 from dpstream.domain.domain import Domain
 from dpstream.engine.schedule import EveryRecords
@@ -29,6 +30,8 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.stores.release_log import ReleaseLog
 from dpstream.stores.sqlite import SqliteStore
+
+WATCHED = (Watch("growth", "lower"),)
 
 DIMENSION = 10
 TICK_RECORDS = 5_000

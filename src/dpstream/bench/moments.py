@@ -26,6 +26,7 @@ from scipy.linalg import blas
 from threadpoolctl import threadpool_limits
 
 from dpstream.arrays import FloatArray
+from dpstream.bench.history import Watch
 from dpstream.domain.batch import RawChunk
 from dpstream.domain.domain import Domain
 from dpstream.engine.schedule import EveryRecords
@@ -46,6 +47,12 @@ GROUP = 64
 
 OUTSIDE = 0.1
 """The share of rows outside the unit ball."""
+
+WATCHED = (
+    Watch("d = */ratio", "higher"),
+    Watch("d = */ratio, of processor time", "higher"),
+    Watch("d = */ratio, a transaction per release", "higher"),
+)
 
 _BLOCKS = (1000, 2048, 8192)
 _ROUNDS = 7

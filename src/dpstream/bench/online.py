@@ -26,6 +26,7 @@ import numpy as np
 from scipy import special
 
 from dpstream.arrays import FloatArray
+from dpstream.bench.history import Watch
 from dpstream.domain.batch import Batch
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
@@ -42,6 +43,13 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
+
+WATCHED = (
+    Watch("logistic excess/with measured curvature", "lower"),
+    Watch("digits accuracy/private, *", "higher"),
+    Watch("leader speed/curvature *, over bare loop", "higher"),
+    Watch("release at every record/over noise alone", "higher"),
+)
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 NO_PRIVACY = Budget(epsilon=1e9, delta=1e-6)

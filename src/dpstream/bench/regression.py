@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from dpstream.arrays import FloatArray
+from dpstream.bench.history import Watch
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
@@ -32,6 +33,12 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
+
+WATCHED = (
+    Watch("paper/*", "higher"),
+    Watch("*/average_regret/mean", "lower"),
+    Watch("*/final_excess/mean", "lower"),
+)
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 DRAWS = 20

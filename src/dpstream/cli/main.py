@@ -260,10 +260,18 @@ def bench(
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets it reads.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="Folder that keeps every run's figures.")
+    ] = None,
+    no_history: Annotated[
+        bool, typer.Option("--no-history", help="Neither compare with earlier runs nor keep this.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Speed against the floor of this machine."""
-    _command("bench", "bench")(name, data=data, as_json=as_json)
+    """Speed against the floor of this machine, and its past."""
+    _command("bench", "bench")(
+        name, data=data, history=history, keep=not no_history, as_json=as_json
+    )
 
 
 def _version(show: bool) -> None:

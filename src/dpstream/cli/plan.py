@@ -27,7 +27,7 @@ from dpstream.learners.window.forecast import (
 )
 from dpstream.learners.window.windowed_regression import WindowedRegression
 from dpstream.mechanisms.continual.choice import alternatives
-from dpstream.mechanisms.continual.prediction import largest_standard_deviation
+from dpstream.mechanisms.continual.prediction import largest_standard_deviation, most_memory
 from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.report.page import format_number
 from dpstream.report.plan import plan_page, ranking_page
@@ -163,7 +163,7 @@ def _noise(summed: ContinualSum, last: int) -> dict[str, Any]:
         "largest_standard_deviation": largest,
         "at_tick": tick,
         "standard_deviation_of_the_quietest_coordinate": largest * least,
-        "vectors_in_memory": summed.memory(last),
+        "most_vectors_in_memory": most_memory(summed.strategy, last),
         "by_tick": [
             {"tick": tick, "standard_deviation": spread * summed.strategy.variance(tick) ** 0.5}
             for tick in _spread_ticks(last, _NOISES)
@@ -195,7 +195,7 @@ def _compare(summed: ContinualSum, horizon: int | None, last: int) -> list[dict[
             {
                 "strategy": strategy.name,
                 "largest_standard_deviation": noise["largest_standard_deviation"],
-                "vectors_in_memory": noise["vectors_in_memory"],
+                "most_vectors_in_memory": noise["most_vectors_in_memory"],
             }
         )
     return sorted(found, key=lambda item: item.get("largest_standard_deviation", float("inf")))
@@ -338,7 +338,7 @@ def _rows(strategies: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]
             format_number(item["largest_standard_deviation"])
             if "largest_standard_deviation" in item
             else "not possible",
-            str(item.get("vectors_in_memory", "-")),
+            str(item.get("most_vectors_in_memory", "-")),
         )
         for item in strategies
     ]

@@ -40,3 +40,8 @@ def largest_standard_deviation(
     values = standard_deviations(strategy, ticks, scale=scale)
     worst = int(np.argmax(values))
     return float(values[worst]), int(ticks[worst])
+
+
+def most_memory(strategy: Strategy, last: int) -> int:
+    """The most exact vectors that the encoder holds at any tick up to ``last``."""
+    return max(strategy.memory(int(tick)) for tick in revealing_ticks(last))
