@@ -1,9 +1,13 @@
 """The benchmark of window learners in small: its ledger can fail, and its streams are flat."""
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
+from dpstream.bench import windows
+from dpstream.bench.history import numbers
+from dpstream.bench.window_speed import speed
 from dpstream.bench.windows import (
     WINDOWS,
     flat_figures,
@@ -54,3 +58,13 @@ def test_streams_keep_their_size(name: str) -> None:
     assert all(value > 0.0 for value in found["milliseconds"])
     # Not a test of the machine: some hundred blocks of ten records cannot fill megabytes.
     assert found["megabytes"][-1] < found["megabytes"][0] + 50.0
+
+
+def test_what_is_watched_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = speed(records=400, block=100, rounds=1)
+    monkeypatch.setattr(windows, "speed", lambda: small)
+    paths = numbers(windows.run(ledger_blocks=120, flat_blocks=10))
+    for watch in windows.WATCHED:
+        found = [path for path in paths if fnmatchcase(path, watch.pattern)]
+        assert len(found) >= len(flat_learners()), watch
+        assert all(paths[path] > 0.0 for path in found)

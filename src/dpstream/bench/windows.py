@@ -5,6 +5,7 @@ the plan of its noise, is added to every block that it uses. The largest total m
 
 *Flat*: a small stream is run, and memory, the size of its state, and the time of a release are read
 along the way. Learners that fit the whole history again keep it, and are not among these.
+*Speed* is in ``window_speed``.
 ``python -m dpstream.bench.windows 1000000`` runs a million blocks, which takes hours.
 """
 
@@ -22,7 +23,9 @@ from typing import Any
 import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
+from dpstream.bench.history import Watch
 from dpstream.bench.memory import resident_bytes
+from dpstream.bench.window_speed import speed
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.learners.learner import Learner, Tick
@@ -41,6 +44,11 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.curve import PrivacyCurve
 from dpstream.privacy.event import Event, GaussianEvent, PureEvent
 from dpstream.privacy.unit import Neighbours, Unit
+
+WATCHED = (
+    Watch("flat/*/state bytes/*", "lower"),
+    Watch("speed/*/times its floor", "lower"),
+)
 
 LEDGER_BLOCKS = 1_000_000
 FLAT_BLOCKS = 5_000
@@ -202,13 +210,14 @@ def _state_bytes(arrays: Any) -> float:
 
 
 def run(*, ledger_blocks: int = LEDGER_BLOCKS, flat_blocks: int = FLAT_BLOCKS) -> dict[str, Any]:
-    """Both figures."""
+    """All figures."""
     return {
         "ledger": {"blocks": ledger_blocks, **ledger_figures(ledger_blocks)},
         "flat": {
             name: flat_figures(learner, size, flat_blocks)
             for name, (learner, size) in flat_learners().items()
         },
+        "speed": speed(),
     }
 
 

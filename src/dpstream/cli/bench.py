@@ -22,7 +22,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "solvers": ("dpstream.bench.solvers", "batch solvers, in passes over the records"),
     "windows": (
         "dpstream.bench.windows",
-        "the worst record's epsilon over 1e6 blocks, counted out; memory and time along a stream",
+        "the worst record's epsilon over 1e6 blocks, counted out; memory and speed",
     ),
     "command-line": (
         "dpstream.bench.command_line",
