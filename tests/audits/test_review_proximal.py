@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpstream.arrays import FloatArray
+from dpstream.domain.domain import Domain
 from dpstream.learners.online.online_algorithm import StepProblem
 from dpstream.learners.online.pigd import ImplicitGradientDescent
 from dpstream.losses.logistic import LogisticLoss
@@ -91,7 +92,13 @@ def test_a_nulled_record_moves_the_iterate_no_further_than_declared(
     modulus: float, nulled: int, records: list[tuple[float, float]]
 ):
     algorithm = ImplicitGradientDescent()
-    problem = StepProblem(loss=LogisticLoss(), slope=1.0, length=1.0, modulus=modulus)
+    problem = StepProblem(
+        loss=LogisticLoss(),
+        slope=1.0,
+        length=1.0,
+        modulus=modulus,
+        domain=Domain.vectors(1, norm_bound=1.0, target_bound=1.0),
+    )
     rows = np.array(records, np.float64)
     without = rows.copy()
     without[nulled] = 0.0

@@ -17,6 +17,7 @@ from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.learners.learner import Outcome, Tick
+from dpstream.learners.online.exact_leader import ExactLeader
 from dpstream.learners.online.pgiga import GradientAscent
 from dpstream.learners.online.pigd import ImplicitGradientDescent
 from dpstream.learners.online.pocp import POCP
@@ -91,6 +92,13 @@ VARIANTS: dict[str, dict[str, object]] = {
     "hinge": {"loss": HingeLoss(), "intercept": True},
     "huber": {"loss": HuberLoss(threshold=0.5), "releases": None},
     "squared": {"loss": SquaredLoss(), "slope_clip": 1.0, "schedule": "uniform"},
+    "leader": {"algorithm": ExactLeader(), "intercept": True},
+    "regularised leader": {
+        "algorithm": ExactLeader(weight=20.0),
+        "modulus": 0.0,
+        "loss": PseudoHuberLoss(),
+        "schedule": "uniform",
+    },
     "set": {"convex_set": L2Ball(dimension=3, radius=0.5), "intercept": True},
 }
 
@@ -182,6 +190,20 @@ def test_the_engine_runs_it_for_as_many_releases_as_were_priced() -> None:
         ({"loss": PseudoHuberLoss()}, "no compiled step"),
         ({"loss": SquaredLoss()}, "slope_clip"),
         ({"loss": HingeLoss(), "algorithm": GradientAscent()}, "not smooth"),
+        ({"loss": HingeLoss(), "algorithm": ExactLeader()}, "not smooth"),
+        ({"algorithm": ExactLeader(), "slope_clip": 0.5}, "minimises the loss as it is"),
+        ({"algorithm": ExactLeader(), "loss": SquaredLoss()}, "slope of the squared loss"),
+        ({"algorithm": ExactLeader(), "modulus": 0.0}, "strong convexity is zero"),
+        ({"algorithm": ExactLeader(), "modulus": -1.0}, "at least 0"),
+        ({"algorithm": ExactLeader(), "output": "average"}, "output"),
+        ({"algorithm": ExactLeader(), "constant_scale": 0.3}, "constant of size 1"),
+        (
+            {
+                "algorithm": ExactLeader(),
+                "domain": Domain.vectors(3, norm_bound=1.0, target_bound=1.0, record_bound="max"),
+            },
+            "record_bound",
+        ),
         ({"output": "middle"}, "output"),
         ({"schedule": "endless"}, "endless"),
         ({"schedule": "other"}, "schedule"),
@@ -211,6 +233,8 @@ def test_pure_privacy_and_clocks_are_refused() -> None:
         model.close(model.init(), Tick(number=1, records=None))
     with pytest.raises(ConfigurationError, match="ball_radius"):
         GradientAscent(ball_radius=0.0)
+    with pytest.raises(ConfigurationError, match="weight"):
+        ExactLeader(weight=-1.0)
 
 
 def test_optimal_prices_have_the_least_total_noise() -> None:

@@ -29,6 +29,7 @@ from dpstream.geometry.lp_ball import LpBall
 from dpstream.geometry.nuclear_ball import NuclearBall
 from dpstream.geometry.polytope import Polytope
 from dpstream.geometry.simplex import Simplex
+from dpstream.learners.online.exact_leader import ExactLeader
 from dpstream.learners.online.online_algorithm import OnlineAlgorithm
 from dpstream.learners.online.pgiga import GradientAscent
 from dpstream.learners.online.pigd import ImplicitGradientDescent
@@ -205,7 +206,10 @@ SOLVERS = Shelf(
     },
 )
 
-ALGORITHMS = Shelf("online algorithm", {"pigd": ImplicitGradientDescent, "pgiga": GradientAscent})
+ALGORITHMS = Shelf(
+    "online algorithm",
+    {"pigd": ImplicitGradientDescent, "pgiga": GradientAscent, "leader": ExactLeader},
+)
 
 
 def build_loss(declared: Declaration, domain: Domain, *, key: str) -> Loss:

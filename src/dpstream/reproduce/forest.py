@@ -74,7 +74,7 @@ def forest_comparison(
             released = learner.release(state, Tick(number=ticks, records=len(train)), noise).model
             point = np.append(released["intercept"], released["coefficients"][0])
             ours[epsilon].append(_accuracy(point, test))
-            scales = np.append(learner.constant_scale, np.ones(domain.dimension))
+            scales = np.append(learner.constant, np.ones(domain.dimension))
             beta = printed_pigd_scale(
                 horizon=len(train), epsilon=epsilon, delta=DELTA, modulus=COVER_MODULUS
             )

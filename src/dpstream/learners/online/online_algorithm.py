@@ -1,14 +1,17 @@
 """Online algorithms with a declared sensitivity: what output perturbation can make private.
 
-An algorithm takes one step per record on ``f_t = loss(<z_t, x>, y_t) + (alpha / 2) |x|^2``. Its
-iterate is secret. What it declares is by how much one record can move the iterate after t steps.
+Every record is one step on ``f_t = loss(<z_t, x>, y_t) + (alpha / 2) |x|^2``. An algorithm either
+takes a step at a time, or keeps the records and finds the leader of all of them when it is asked.
+Its iterate is secret. What it declares is how far one record can move the iterate after t steps.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dpstream.arrays import FloatArray
+from dpstream.domain.batch import Batch
+from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.hinge import HingeLoss
@@ -38,12 +41,16 @@ class StepProblem:
         slope: bound to which slopes are clipped: the clipped loss is convex again.
         length: the largest norm of a record's features, its constant included.
         modulus: alpha, of the regulariser.
+        domain: of the records.
+        clipped: whether slopes are clipped below the loss's own bound, or in place of it.
     """
 
     loss: GeneralisedLinearLoss
     slope: float
     length: float
     modulus: float
+    domain: Domain
+    clipped: bool = False
 
     @property
     def lipschitz(self) -> float:
@@ -93,10 +100,22 @@ class OnlineAlgorithm(Protocol):
     def shift(self, problem: StepProblem, steps: int, *, first: int = 1) -> float:
         """How far the iterate after ``steps`` moves if the record of step ``first`` is nulled.
 
-        An upper bound over all streams, for exact arithmetic, of the form ``(L / alpha) / (t +
-        t_0)``. Replacing a record costs at most twice that.
+        An upper bound over all streams, for exact arithmetic; for stepping algorithms of the form
+        ``(L / alpha) / (t + t_0)``. Replacing a record costs at most twice that.
+
+        Raises:
+            ConfigurationError: if the algorithm does not take the problem.
         """
         ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Its public parameters."""
+        ...
+
+
+@runtime_checkable
+class SteppingAlgorithm(OnlineAlgorithm, Protocol):
+    """An algorithm that keeps its iterate and takes one step per record."""
 
     def radius(self, problem: StepProblem) -> float:
         """A bound on the norm of every iterate."""
@@ -130,6 +149,15 @@ class OnlineAlgorithm(Protocol):
         """
         ...
 
-    def describe(self) -> Mapping[str, Any]:
-        """Its public parameters."""
+
+@runtime_checkable
+class RememberingAlgorithm(OnlineAlgorithm, Protocol):
+    """An algorithm that keeps the records and finds its iterate when it is asked."""
+
+    def inexactness(self, problem: StepProblem, steps: int) -> float:
+        """A bound on how far a found iterate is from the exact one, whatever the records."""
+        ...
+
+    def leader(self, problem: StepProblem, batch: Batch) -> FloatArray:
+        """The iterate after the batch's records: secret."""
         ...

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy import special
 
-from dpstream.arrays import FloatArray
+from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import GRID, Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached
@@ -26,6 +26,8 @@ from dpstream.learners.online.gradient_stack import natural_slope
 from dpstream.learners.online.online_algorithm import (
     ROOT_ACCURACY,
     OnlineAlgorithm,
+    RememberingAlgorithm,
+    SteppingAlgorithm,
     StepProblem,
 )
 from dpstream.learners.online.release_price import ReleasePrice, Schedule
@@ -43,6 +45,9 @@ Output = Literal["last", "average"]
 
 RESOLUTION_BITS = 20
 """A release's lattice is this much finer than its noise."""
+
+STEP_CONSTANT = 0.3
+"""The constant's size for stepping algorithms, beside features in the unit ball."""
 
 _ROUNDED_UP = 1.0 + 2.0**-40
 _UNIT_ROUNDOFF = 2.0**-53
@@ -62,14 +67,19 @@ def release_sensitivity(
 
     For one nulled record of the last iterate: the algorithm's declared shift. Of the average: the
     mean of the declared shifts, largest for the first record. A unit's records add up, and
-    replacing one is nulling it twice. Then what float64 can add in each of two worlds.
+    replacing one is nulling it twice. Then how far a computed value can be from the exact one, in
+    each of two worlds.
     """
     if output == "last":
         shift = algorithm.shift(problem, steps)
     else:
         shift = _mean_shift(algorithm, problem, steps)
     changes = {Neighbours.ZERO_OUT: 1, Neighbours.REPLACE: 2}[neighbours]
-    drift = float_drift(algorithm, problem, steps=steps, output=output, width=width)
+    if isinstance(algorithm, SteppingAlgorithm):
+        drift = float_drift(algorithm, problem, steps=steps, output=output, width=width)
+    else:
+        assert isinstance(algorithm, RememberingAlgorithm)
+        drift = algorithm.inexactness(problem, steps)
     return (changes * cap * shift + 2.0 * drift) * _ROUNDED_UP
 
 
@@ -82,7 +92,7 @@ def _mean_shift(algorithm: OnlineAlgorithm, problem: StepProblem, steps: int) ->
 
 
 def float_drift(
-    algorithm: OnlineAlgorithm, problem: StepProblem, *, steps: int, output: Output, width: int
+    algorithm: SteppingAlgorithm, problem: StepProblem, *, steps: int, output: Output, width: int
 ) -> float:
     """How far a computed release may be from the exact one, whatever the stream.
 
@@ -114,12 +124,14 @@ class PerturbedState:
         total: the sum of all iterates.
         steps: taken so far: records, null ones included.
         released: how many releases there were.
+        rows: all records so far, in pieces, where the algorithm remembers them.
     """
 
     point: FloatArray
     total: FloatArray
     steps: int = 0
     released: int = 0
+    rows: list[FloatArray] = field(default_factory=list[FloatArray])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +152,19 @@ class POCP:
         unit: whose contribution is hidden; a user's cap must hold for the stream's life.
         neighbours: what it is hidden against.
         releases: how many there may be, or None for no end at constant epsilon.
-        algorithm: how the iterate moves.
-        loss: of a record: logistic, squared, Huber or hinge.
-        modulus: strong convexity (the papers' alpha); larger is more private and more biased.
+        algorithm: how the iterate moves: step by step, or as the leader of all records.
+        loss: of a record: for steps logistic, squared, Huber or hinge, for leaders a smooth one of
+            bounded slope.
+        modulus: strong convexity (the papers' alpha); larger is more private and more biased. May
+            be 0 for a regularised leader.
         schedule: of the prices; None takes ``"optimal"``, or ``"endless"`` without an end.
         head_start: of endless prices.
         output: the last iterate or the average of all (POL's, kept current).
         convex_set: what releases are projected on, of the parameters without constant.
         slope_clip: bound to which slopes are clipped; None takes the loss's own.
-        constant_scale: the constant's size beside features in the unit ball.
+        constant_scale: the constant's size beside features in the unit ball; None takes 0.3, or 1
+            for leaders, which have it so.
+        constant: that size; derived.
     """
 
     domain: Domain
@@ -164,24 +180,32 @@ class POCP:
     output: Output = "last"
     convex_set: ConvexSet | None = None
     slope_clip: float | None = None
-    constant_scale: float = 0.3
+    constant_scale: float | None = None
+    constant: float = field(init=False)
     problem: StepProblem = field(init=False)
     price: ReleasePrice = field(init=False)
     mu: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._check()
-        constant = self.constant_scale if self.domain.intercept else 0.0
+        remembers = isinstance(self.algorithm, RememberingAlgorithm)
+        constant = self.constant_scale
+        if constant is None:
+            constant = 1.0 if remembers else STEP_CONSTANT
+        object.__setattr__(self, "constant", constant)
         slope = self.slope_clip
         if slope is None:
             slope = natural_slope(self.loss, convex_set=None, intercept=True)
         problem = StepProblem(
             loss=self.loss,
             slope=slope,
-            length=math.hypot(1.0, constant),
+            length=math.hypot(1.0, constant if self.domain.intercept else 0.0),
             modulus=self.modulus,
+            domain=self.domain,
+            clipped=self.slope_clip is not None,
         )
-        _ = problem.code
+        if not remembers:
+            _ = problem.code
         self.algorithm.shift(problem, 1)
         schedule: Schedule = "endless" if self.releases is None else "optimal"
         price = ReleasePrice(
@@ -194,8 +218,20 @@ class POCP:
         object.__setattr__(self, "mu", gaussian_mu(self.budget))
 
     def _check(self) -> None:
-        require_positive("modulus, the strong convexity,", self.modulus)
-        require_positive("constant_scale", self.constant_scale)
+        if isinstance(self.algorithm, RememberingAlgorithm):
+            if not (math.isfinite(self.modulus) and self.modulus >= 0):
+                raise ConfigurationError(
+                    f"modulus is {self.modulus}; it must be finite and at least 0"
+                )
+            if self.output != "last" or self.constant_scale not in (None, 1.0):
+                raise ConfigurationError(
+                    f"output is {self.output!r} and constant_scale {self.constant_scale}; a leader "
+                    "is published itself, with a constant of size 1: drop both"
+                )
+        else:
+            require_positive("modulus, the strong convexity,", self.modulus)
+        if self.constant_scale is not None:
+            require_positive("constant_scale", self.constant_scale)
         if self.slope_clip is not None:
             require_positive("slope_clip", self.slope_clip)
         if self.output not in get_args(Output):
@@ -258,7 +294,7 @@ class POCP:
             "output": self.output,
             "convex_set": described(self.convex_set),
             "slope": self.problem.slope,
-            "constant_scale": self.constant_scale,
+            "constant_scale": self.constant,
         }
 
     def opening_events(self) -> Sequence[Event]:
@@ -274,7 +310,13 @@ class POCP:
         return PerturbedState(np.zeros(self._width), np.zeros(self._width))
 
     def learn(self, state: PerturbedState, batch: Batch) -> None:
-        """Take one step per record; the same for any batching."""
+        """Take one step per record, or remember them; the same for any batching."""
+        if isinstance(self.algorithm, RememberingAlgorithm):
+            if len(batch):
+                state.rows.append(batch.rows.copy())
+            state.steps += len(batch)
+            return
+        assert isinstance(self.algorithm, SteppingAlgorithm)
         rows = batch.rows[:, self._first :]
         self.algorithm.run(
             self.problem,
@@ -311,7 +353,7 @@ class POCP:
         number = state.released + 1
         steps = state.steps
         sigma, exponent = self.noise_scale(steps, number)
-        value = state.point if self.output == "last" else state.total / max(steps, 1)
+        value = self._secret_value(state)
         integers = np.rint(np.ldexp(value, -exponent)).astype(np.int64)
         measurement = measure_gaussian(
             integers, exponent, sigma=sigma, address=(number,), noise=noise
@@ -320,18 +362,35 @@ class POCP:
         released = np.ldexp(measurement.value.astype(np.float64), exponent)
         return Outcome(measurements=(measurement,), model=self._model(released, tick, sigma))
 
+    def _secret_value(self, state: PerturbedState) -> FloatArray:
+        """What a release shows through noise."""
+        if isinstance(self.algorithm, RememberingAlgorithm):
+            if not state.steps:
+                return state.point
+            # One piece from now on: pieces of any batching give the same rows in the same order.
+            state.rows = [np.concatenate(state.rows)]
+            batch = Batch(rows=state.rows[0], dimension=self.domain.dimension)
+            return self.algorithm.leader(self.problem, batch)
+        return state.point if self.output == "last" else state.total / max(state.steps, 1)
+
     def snapshot(self, state: PerturbedState) -> Arrays:
-        """The whole state, secret and public, as arrays."""
-        return {
+        """The whole state, secret and public, as arrays; rows are integers."""
+        arrays: dict[str, FloatArray | IntArray] = {
             "point": state.point.copy(),
             "total": state.total.copy(),
             "numbers": np.array([state.steps, state.released], np.int64),
         }
+        if isinstance(self.algorithm, RememberingAlgorithm):
+            rows = np.concatenate([np.zeros((0, self.domain.width)), *state.rows])
+            arrays["rows"] = rows.astype(np.int64)
+        return arrays
 
     def restore(self, arrays: Arrays) -> PerturbedState:
         """The state of a snapshot; continues to the bit."""
         point, total = (np.array(arrays[name], np.float64) for name in ("point", "total"))
-        return PerturbedState(point, total, *(int(number) for number in arrays["numbers"]))
+        steps, released = (int(number) for number in arrays["numbers"])
+        rows = [np.ascontiguousarray(arrays["rows"], np.float64)] if "rows" in arrays else []
+        return PerturbedState(point, total, steps, released, rows)
 
     # --- calibration ---------------------------------------------------------------------------
 
@@ -348,7 +407,7 @@ class POCP:
         """Of each feature, then of the target, from grid units."""
         scales = np.full(self._width + 1, 1.0 / GRID)
         if self.domain.intercept:
-            scales[0] *= self.constant_scale
+            scales[0] *= self.constant
         return scales
 
     def noise_scale(self, steps: int, number: int) -> tuple[float, int]:
@@ -377,7 +436,7 @@ class POCP:
             assert isinstance(self.convex_set, Projectable)
             point[constants:] = self.convex_set.project(point[constants:])
         if constants:
-            point[0] *= self.constant_scale
+            point[0] *= self.constant
         return {
             "kind": "scores",
             "tick": tick.number,
