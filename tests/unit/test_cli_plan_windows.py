@@ -66,6 +66,23 @@ def test_shares_and_history_are_told_before_any_data(
     assert ("whole life" if kept is None else f"at most {kept} blocks") in shown
 
 
+def test_a_balanced_ridge_is_told_and_is_its_own_balance(tmp_path: Path) -> None:
+    """Bounds ``g R^2 / 2`` and ``L noise / g`` are equal there."""
+    options = "window_records = 500"
+    ridge = planned(tmp_path, "SlidingWindowRelease", options)["ridge"]
+    assert ridge["declared"] == 0.1
+    text = (tmp_path / "c.toml").read_text(encoding="utf-8")
+    text = text.replace("ridge = 0.1", f"ridge = {ridge['balanced']!r}")
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    found = json.loads(call("plan", "c.toml", "--json", folder=tmp_path).stdout)
+    assert found["ridge"]["balanced"] == pytest.approx(ridge["balanced"], rel=1e-3)
+    noise = found["levels"][0]["noise_length"]
+    # Features with their constant have the length sqrt(2), and scores at most twice that.
+    slope = math.sqrt(2) / (1.0 + math.exp(-2.0 * math.sqrt(2)))
+    assert ridge["balanced"] * 2.0**2 / 2 == pytest.approx(slope * noise, rel=1e-3)
+    assert "bounds on bias and noise balance" in call("plan", "c.toml", folder=tmp_path).stdout
+
+
 def test_a_horizon_bounds_the_history_of_cumulative_models(tmp_path: Path) -> None:
     """Bases after 8 and 16 of 20 blocks: nothing before the last base is kept after it."""
     schedule = "every = 50\nhorizon = 20"

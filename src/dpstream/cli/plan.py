@@ -19,6 +19,7 @@ from dpstream.learners.learner import Learner
 from dpstream.learners.sums.running_sum import RunningSum
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.forecast import (
+    balanced_ridge,
     budget_levels,
     comparison_block,
     drift_plan,
@@ -116,6 +117,7 @@ def make_plan(
     if isinstance(learner, BlockLearner):
         result["levels"] = budget_levels(learner)
         result["longest_history_in_blocks"] = longest_history(learner)
+        result["ridge"] = {"declared": learner.ridge, "balanced": balanced_ridge(learner)}
     if guess is not None and guess.given:
         result["drift"] = _drift(learner, guess)
     return result
@@ -248,6 +250,11 @@ def _show(found: Mapping[str, Any]) -> None:
         print_table(("strategy", "largest deviation", "vectors"), _rows(found["strategies"]))
     if "levels" in found:
         _show_levels(found["levels"])
+        ridge = found["ridge"]
+        print_text(
+            f"ridge: {format_number(ridge['declared'])}; bounds on bias and noise balance at "
+            f"{format_number(ridge['balanced'])}, for models as long as the ball's radius"
+        )
         kept = found["longest_history_in_blocks"]
         print_text(
             "records are kept, encrypted, "

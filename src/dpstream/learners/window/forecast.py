@@ -86,6 +86,19 @@ def longest_history(learner: BlockLearner) -> int | None:
     return max(closed - rule.keep_from(closed, horizon) for closed in range(1, last + 1))
 
 
+def balanced_ridge(learner: BlockLearner) -> float:
+    """The ridge whose bias and noise have bounds of the same size, for the fit that pays most.
+
+    A ridge g pulls a model as long as the ball's radius R by at most ``g R^2 / 2`` in mean loss;
+    its noise, which is inverse to g, costs at most L times its length. The sum is least at
+    ``sqrt(2 L noise(1)) / R``. Where losses have curvature, somewhat less is often better.
+    """
+    most = max(budget_levels(learner), key=lambda level: float(level["fraction"]))
+    plan = learner.solver.plan(int(most["blocks"]), learner.ridge)
+    slope = learner.solver.problem(plan.size).lipschitz.l2
+    return math.sqrt(2.0 * slope * plan.noise.length * plan.modulus) / learner.radius
+
+
 def _modulus(learner: BlockLearner, fit: Fit, closed: int, depth: int) -> float:
     """Of a fit onto so many models below it; a source is taken to have released one."""
     centred = learner.source is not None or (fit.centred and depth > 0)
