@@ -14,7 +14,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
 from dpstream.solvers.interval import TargetSpread, uncertainty
-from dpstream.solvers.quadratic import NoisyQuadratic
+from dpstream.solvers.noisy_quadratic import NoisyQuadratic
 
 RESIDUAL = 0.3
 

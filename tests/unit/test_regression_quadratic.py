@@ -7,12 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from dpstream.mechanisms.public import public_generator
-from dpstream.solvers.quadratic import (
-    NoisyQuadratic,
-    shrink_to_isotropic,
-    solve_quadratic,
-    stein_factor,
-)
+from dpstream.solvers.noisy_quadratic import NoisyQuadratic
+from dpstream.solvers.quadratic import solve_quadratic
+from dpstream.solvers.spectrum import shrink_to_isotropic, stein_factor
 
 
 def exact(gram: np.ndarray, cross: np.ndarray, **settings: object) -> NoisyQuadratic:

@@ -115,7 +115,10 @@ INTERCEPT_GUESS = 0.5
 """Root mean square of an intercept in scaled units, for choosing weights only."""
 
 RESIDUAL_SHARE = 0.03
-"""Part of the squared weights that goes to ``y y^T``, which only interval widths need."""
+"""Least part of the squared weights that goes to a block of one number for each target.
+
+``y y^T`` is needed by interval widths alone; ``1`` and ``y`` by the constant.
+"""
 
 
 def balanced_weights(
@@ -160,9 +163,14 @@ def balanced_weights(
         "yy": 0.0,
     }
     squares = {block: math.sqrt(share) for block, share in shares.items()}
+    least = RESIDUAL_SHARE * sum(squares.values())
     if count and not intercept:
         # Known to a fraction of a percent, the count does not limit the model.
-        squares["count"] = RESIDUAL_SHARE * sum(squares.values())
+        squares["count"] = least
+    if intercept:
+        # To first order they could be louder; but early on nothing is as good as a good constant,
+        # and every mean is divided by the count.
+        squares["count"], squares["y"] = max(squares["count"], least), max(squares["y"], least)
     squares["yy"] = RESIDUAL_SHARE / (1.0 - RESIDUAL_SHARE) * sum(squares.values())
     largest = max(squares.values())
     return MomentWeights(**{b: math.sqrt(value / largest) for b, value in squares.items()})

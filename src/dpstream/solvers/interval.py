@@ -21,7 +21,8 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.mechanisms.public import public_generator
-from dpstream.solvers.quadratic import NoisyQuadratic, solve_quadratic
+from dpstream.solvers.noisy_quadratic import NoisyQuadratic
+from dpstream.solvers.quadratic import solve_quadratic
 
 LARGEST_RATIO = 0.15
 """Up to this ratio of the noise's spectral radius to the least curvature, it is linearised."""

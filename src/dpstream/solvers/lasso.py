@@ -35,9 +35,10 @@ from dpstream.solvers.lasso_columns import (
     score_exponent,
     screening_sensitivity,
 )
+from dpstream.solvers.noisy_quadratic import NoisyQuadratic
 from dpstream.solvers.plan import Allowance, Plan, SolverResult, allowed_rho, shared
 from dpstream.solvers.problem import Problem
-from dpstream.solvers.quadratic import NoisyQuadratic, solve_quadratic
+from dpstream.solvers.quadratic import solve_quadratic
 
 MOMENT_SHARE = 0.4
 """Part of the budget, in units of zero-concentration, that goes to moments."""

@@ -23,7 +23,8 @@ from dpstream.solvers.constrained_quadratic import (
     lift_by_gauge,
 )
 from dpstream.solvers.interval import TargetSpread, Uncertainty, uncertainty
-from dpstream.solvers.quadratic import NoisyQuadratic, QuadraticSolution, solve_quadratic
+from dpstream.solvers.noisy_quadratic import NoisyQuadratic
+from dpstream.solvers.quadratic import QuadraticSolution, solve_quadratic
 
 SolverName = Literal["certified", "averaged_gradient"]
 
@@ -140,7 +141,7 @@ class LinearProblem:
                 "not covered; turn them off"
             )
         total = max(total, 1.0)
-        problem = self._quadratic(matrix, variances, total)
+        problem = self._quadratic(matrix, variances, total, records)
         solution = self._solve(problem, total, shrink=shrink)
         # An implied radius cannot bind on the noiseless problem: intervals need not know of it.
         stated = replace(problem, radius=self.radius)
@@ -225,7 +226,9 @@ class LinearProblem:
             point = lift_by_gauge(parameters[first:], constraint).point
         return np.concatenate([parameters[:first], point])
 
-    def _quadratic(self, matrix: FloatArray, variances: FloatArray, total: float) -> NoisyQuadratic:
+    def _quadratic(
+        self, matrix: FloatArray, variances: FloatArray, total: float, records: int | None
+    ) -> NoisyQuadratic:
         first = 0 if self.domain.intercept else 1
         inner = slice(first, 1 + self.layout.dimension)
         outer = slice(1 + self.layout.dimension, None)
@@ -239,6 +242,7 @@ class LinearProblem:
             radius=self.implied_radius,
             constraint=self.constraint,
             target_bound=SCALED_TARGET_BOUND,
+            most_records=None if records is None else float(records),
         )
 
     def _report(

@@ -24,9 +24,10 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.moments import MomentLayout, balanced_weights, moment_sensitivity
 from dpstream.privacy.event import GaussianEvent
 from dpstream.solvers.constrained_quadratic import Constraint
+from dpstream.solvers.noisy_quadratic import NoisyQuadratic
 from dpstream.solvers.plan import Allowance, Plan, Solver, SolverResult, allowed_mu
 from dpstream.solvers.problem import Problem
-from dpstream.solvers.quadratic import NoisyQuadratic, solve_quadratic
+from dpstream.solvers.quadratic import solve_quadratic
 
 _LATTICE_BITS = 20
 

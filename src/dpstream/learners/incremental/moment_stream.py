@@ -4,7 +4,8 @@ Calibration before any data, exact absorption, measurement, snapshots; a learner
 settings and turns the moments into a model.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ from dpstream.solvers.description import described
 
 TICK_BITS = range(20, 9, -2)
 """Default bounds on the records of a tick, largest first: they size integers, not noise."""
+
+LEAST_TICK = 1 << 14
+"""Smaller bounds are taken only where no strategy has a lattice for this one."""
 
 SHORTER_EPOCHS = (1 << 21, 1 << 18, 1 << 15)
 """Epochs of the chains that ``strategy="auto"`` takes where the usual choice has no lattice: with
@@ -191,31 +195,44 @@ def moment_stream(
     """
     shift = moment_sensitivity(layout.weights, neighbours)
     refusals: list[ConfigurationError] = []
-    for candidate in _candidates(strategy, horizon):
+    candidates = _candidates(strategy, horizon)
+    for candidate in candidates:
         if candidate.promise is not Promise.FOREVER:
             raise ConfigurationError(
                 f"strategy {candidate.name!r} publishes expired records exactly; this learner "
                 "keeps every record secret for ever: take a running-sum strategy"
             )
-        bounds = [1 << bits for bits in TICK_BITS]
-        for records in bounds if tick_records is None else [tick_records]:
-            try:
-                continual = ContinualSum(
-                    strategy=candidate,
-                    dimension=layout.size,
-                    increment_exponent=MOMENT_EXPONENT,
-                    increment_bound=float(records),
-                    record_shift=shift,
-                    participation=Participation(cap=unit.cap, per_tick=min(unit.cap, records)),
-                    kind=noise,
-                    strength=strength(candidate, shift),
-                    scales=tuple(layout.scales.tolist()),
-                )
-            except ConfigurationError as refusal:
-                refusals.append(refusal)
-            else:
-                return MomentStream(name=name, layout=layout, sum=continual, horizon=horizon)
+    for candidate, records in _calibrations(candidates, tick_records):
+        try:
+            continual = ContinualSum(
+                strategy=candidate,
+                dimension=layout.size,
+                increment_exponent=MOMENT_EXPONENT,
+                increment_bound=float(records),
+                record_shift=shift,
+                participation=Participation(cap=unit.cap, per_tick=min(unit.cap, records)),
+                kind=noise,
+                strength=strength(candidate, shift),
+                scales=tuple(layout.scales.tolist()),
+            )
+        except ConfigurationError as refusal:
+            refusals.append(refusal)
+        else:
+            return MomentStream(name=name, layout=layout, sum=continual, horizon=horizon)
     raise refusals[0]
+
+
+def _calibrations(
+    candidates: Sequence[Strategy], tick_records: int | None
+) -> Iterator[tuple[Strategy, int]]:
+    """Strategies with bounds of a tick: quiet first, but ticks of ``LEAST_TICK`` before quiet."""
+    if tick_records is not None:
+        yield from ((candidate, tick_records) for candidate in candidates)
+        return
+    bounds = [1 << bits for bits in TICK_BITS]
+    for ample in (True, False):
+        chosen = [records for records in bounds if (records >= LEAST_TICK) is ample]
+        yield from itertools.product(candidates, chosen)
 
 
 def _candidates(strategy: str | Strategy, horizon: int | None) -> list[Strategy]:
