@@ -248,4 +248,4 @@ def test_blocks_close_by_a_clock_once_the_most_that_one_holds_is_declared(name: 
 def test_parts_are_known_wherever_a_learner_takes_them() -> None:
     kinds = {kind for row in LEARNERS.values() for kind in part_kinds(row.make).values()}
     assert kinds == set(NAMED.values())
-    assert set(ALGORITHMS.parts) == {"pigd", "pgiga"}
+    assert set(ALGORITHMS.parts) == {"pigd", "pgiga", "leader"}

@@ -134,8 +134,8 @@ LEARNERS = (
         kind=Kind.LEARNER,
         target=f"{_AT}.online.pocp:POCP",
         source="004 section 3, appendices B (PIGD), C (PGIGA) and F; section 5 (POL)",
-        summary="a secret iterate, its running average, or the exact (regularised) leader, published "
-        "through shrinking noise",
+        summary="a secret iterate, its running average, or the exact (regularised) leader, "
+        "published through shrinking noise",
         guarantee=_FOREVER,
         horizon="known or none",
         memory="2 vectors; for leaders the whole history",
