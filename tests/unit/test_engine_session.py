@@ -341,8 +341,12 @@ def test_the_wall_clock_ticks_on_heartbeats():
         assert beat(5) == []
         clock.reading = 1012.0
         assert beat(0) == [1]
-        clock.reading = 990.0
+        clock.reading = 1005.0
         assert beat(3) == []
+        clock.reading = 990.0
+        with pytest.raises(SourceError, match="runs backwards"):
+            beat(4)
+        assert session.records == 8
         clock.reading = 1040.0
         assert beat(2) == [2, 3, 4]
         assert session.records == 10

@@ -19,18 +19,16 @@ and the next run goes on filling it.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-import dpstream
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch, RawChunk
 from dpstream.engine.clock import SystemClock
 from dpstream.engine.feed import feed
-from dpstream.engine.identity import check_same, identity_digest
+from dpstream.engine.identity import check_same
 from dpstream.engine.lookahead import Lookahead
 from dpstream.engine.participation import Participation
 from dpstream.engine.ports import (
@@ -47,31 +45,19 @@ from dpstream.engine.ports import (
     ignore_step,
 )
 from dpstream.engine.publication import (
-    FIRST_DIGEST,
     Model,
-    chained,
     from_line,
-    to_line,
 )
+from dpstream.engine.publisher import Publisher, Ready
 from dpstream.engine.schedule import Position, Segment
 from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
 from dpstream.engine.uncopyable import Uncopyable
 from dpstream.errors import ConfigurationError, HorizonReached, SourceError, StoreError
-from dpstream.learners.learner import Tick
 from dpstream.privacy.ledger import Ledger, LedgerRow
 from dpstream.release import Release
 
 State = TypeVar("State")
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """A release that was charged and measured, and is not durable yet."""
-
-    release: Release[Model]
-    charged: Sequence[LedgerRow]
-    publication: Publication
 
 
 class Session(Uncopyable, Generic[State]):
@@ -143,10 +129,14 @@ class Session(Uncopyable, Generic[State]):
         else:
             check_same(stored, identity, store=store.name)
             self._resume()
-        self._charges = len(self._ledger.rows)
-        self._identity_digest = identity_digest(identity)
-        self._noise = stream.noise(store)
-        self._guarantee = stream.guarantee(insecure_seed=self._noise.is_insecure)
+        self._publisher = Publisher(
+            stream,
+            identity=identity,
+            store=store,
+            ledger=self._ledger,
+            sinks=self._sinks,
+            on_step=self._on_step,
+        )
         self._participation = Participation(
             stream.unit,
             window=stream.window,
@@ -155,13 +145,7 @@ class Session(Uncopyable, Generic[State]):
                 key=store.secret(), person=b"dpstream.units", digest_size=32
             ).digest(),
         )
-        self._opening = tuple(event.to_json() for event in stream.learner.opening_events())
-        last = store.last_release()
-        self._log_digest = last.digest if last else FIRST_DIGEST
-        for sink in self._sinks:
-            for row in store.releases(after=sink.last_tick(self._logged_line)):
-                sink.publish(row)
-                self._on_step("sent again")
+        self._publisher.send_again()
 
     def _begin(self, identity: Mapping[str, Any]) -> None:
         self._state = self._stream.learner.init()
@@ -259,7 +243,7 @@ class Session(Uncopyable, Generic[State]):
                 "other records were taken while these were half taken, and taking the rest would "
                 "count them twice; advance one iterator of releases to its end before the next"
             )
-        ready: list[_Ready] = []
+        ready: list[Ready] = []
         with self._single_thread():
             while (segment := segments.peek(safe=bool(ready))) is not None:
                 if ready and self._may_be_refused(segment):
@@ -284,7 +268,7 @@ class Session(Uncopyable, Generic[State]):
         paying = tick is not None and tick.publish and self._stream.learner.next_events(tick)
         return self._past_horizon() or bool(paying)
 
-    def _take(self, batch: Batch, segment: Segment) -> _Ready | None:
+    def _take(self, batch: Batch, segment: Segment) -> Ready | None:
         learner, tick = self._stream.learner, segment.closes
         if segment.stop > segment.start:
             part = self._participation.admit(
@@ -298,32 +282,9 @@ class Session(Uncopyable, Generic[State]):
             return None
         learner.close(self._state, tick)
         self._on_step("closed")
-        return self._measure(tick) if tick.publish else None
+        return self._publisher.measure(self._state, tick) if tick.publish else None
 
-    def _measure(self, tick: Tick) -> _Ready:
-        learner = self._stream.learner
-        charged = [self._ledger.charge(event) for event in learner.next_events(tick)]
-        self._charges += len(charged)
-        self._on_step("charged")
-        outcome = learner.release(self._state, tick, self._noise)
-        self._on_step("measured")
-        release = Release[Model](
-            tick=tick.number,
-            value=outcome.model,
-            guarantee=self._guarantee,
-            events=(*self._opening, *(row.event.to_json() for row in charged)),
-            provenance=self._provenance(tick),
-        )
-        row = chained(
-            to_line(release),
-            tick=tick.number,
-            measurements=outcome.measurements,
-            previous=self._log_digest,
-        )
-        self._log_digest = row.digest
-        return _Ready(release, charged, Publication(row=row, measurements=outcome.measurements))
-
-    def _publish(self, ready: Sequence[_Ready]) -> None:
+    def _publish(self, ready: Sequence[Ready]) -> None:
         """Make releases durable in one transaction, then show them."""
         self._commit(
             ledger=[row for item in ready for row in item.charged],
@@ -333,9 +294,7 @@ class Session(Uncopyable, Generic[State]):
         self._failed = True
         self._on_step("committed")
         for item in ready:
-            for sink in self._sinks:
-                sink.publish(item.publication.row)
-                self._on_step("published")
+            self._publisher.show(item)
             self._published += 1
         self._failed = False
 
@@ -401,21 +360,6 @@ class Session(Uncopyable, Generic[State]):
 
     def _snapshot(self) -> bytes:
         return Snapshot(self._position, self._stream.learner.snapshot(self._state)).to_bytes()
-
-    def _provenance(self, tick: Tick) -> dict[str, object]:
-        return {
-            "learner": self._stream.learner.name,
-            "identity": self._identity_digest,
-            "records": tick.records,
-            "time": tick.time,
-            "ledger_rows": self._charges,
-            "ledger_head": self._ledger.head,
-            "version": dpstream.__version__,
-        }
-
-    def _logged_line(self, tick: int) -> bytes | None:
-        row = self._store.release(tick)
-        return None if row is None else row.line
 
     def _single_thread(self) -> AbstractContextManager[object]:
         # Two BLAS threads on busy cores are many times slower than one.
