@@ -184,9 +184,9 @@ def start(module: str, path: Path, mutant: Mutant | None, tests: Sequence[str]) 
             except (SyntaxError, ValueError):
                 os._exit(1)
             sys.meta_path.insert(0, _Replaced(module, path, compiled))
-        plugins = ("no:cacheprovider", "no:randomly", "no:cov", "no:xdist")
-        options = [item for plugin in plugins for item in ("-p", plugin)]
-        code = int(pytest.main(["-x", *options, *tests]))
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        warnings = "ignore::pytest.PytestAssertRewriteWarning"
+        code = int(pytest.main(["-x", "-p", "no:cacheprovider", "-W", warnings, *tests]))
     except BaseException:
         code = 1
     finally:
@@ -221,6 +221,13 @@ def run_module(path: Path, coverage: Coverage, folder: Path, shard: tuple[int, i
         for number, mutant in enumerate(mutants(text))
         if mutant.name not in known and number % shard[1] == shard[0]
     ]
+    if todo:
+        # Whatever fails without a fault would find every mutant.
+        tests = sorted({test for _, mutant in todo for test in coverage.tests(path, mutant)})
+        outcome = wait(start(module, path, None, tests), 600.0) if tests else "survived"
+        if outcome != "survived":
+            say(f"{module}: the true module's tests end as {outcome}; its mutants were not run")
+            return
     for _, mutant in todo:
         tests = coverage.tests(path, mutant)
         begun = time.monotonic()
