@@ -14,6 +14,7 @@ from dpstream.reproduce.geometry import (
     lipschitz_excess,
     strongly_convex_excess,
 )
+from dpstream.reproduce.geometry_claim import geometry_claims, geometry_pictures
 
 
 def test_slope_and_interval_of_a_known_power_law() -> None:
@@ -45,6 +46,38 @@ def test_points_fall_as_they_should_from_one_size_to_four_times_it() -> None:
     assert 1.8 < ratio[2] < 3.5
 
 
+def row(name: str, axis: str, slope: float, logarithm: float = 1.0) -> dict[str, object]:
+    return {
+        "name": name,
+        "axis": axis,
+        "expected_slope": "as printed",
+        "slope": slope,
+        "slope_lower": slope - 0.1,
+        "slope_upper": slope + 0.1,
+        "slope_against_logarithm": logarithm,
+        "x": [1, 2],
+        "excess": [1.0, 2.0],
+        "standard_error": [0.1, 0.1],
+    }
+
+
+def test_claims_hold_and_fail_on_either_side(tmp_path: Path) -> None:
+    rows = [
+        row("L2 ball", "dimension", 0.57),
+        row("L2 ball", "dimension", 0.59),
+        row("Lipschitz, L2 ball", "records", -0.89),
+        row("Lipschitz, L2 ball", "records", -1.09),
+        row("simplex", "dimension", 0.2),
+        row("simplex", "dimension", 0.26),
+        row("L1 ball", "dimension", 0.2, 1.06),
+    ]
+    found = geometry_claims(rows)
+    assert [each["held"] for each in found] == [True, False, False, True, True, False, False]
+    assert all(each["theirs"] == "as printed" for each in found)
+    names = geometry_pictures(rows, tmp_path)
+    assert [(tmp_path / name).read_text().startswith("<svg") for name in names] == [True, True]
+
+
 @pytest.mark.slow
 def test_geometry_finds_the_slopes_of_the_theory(tmp_path: Path) -> None:
     result = geometry(tmp_path, draws=8)
@@ -58,5 +91,7 @@ def test_geometry_finds_the_slopes_of_the_theory(tmp_path: Path) -> None:
     flat = {row["name"]: row["slope_against_logarithm"] for row in result["curves"]}
     assert flat["L1 ball"] <= 1.05
     assert flat["simplex"] <= 1.05
+    assert [each["name"] for each in result["claims"] if not each["held"]] == []
+    assert len(result["claims"]) == len(result["curves"])
     page = Path(result["page"]).read_text(encoding="utf-8")
     assert page.count("<svg") == 2

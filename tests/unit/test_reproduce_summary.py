@@ -76,3 +76,15 @@ def test_a_picture_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_a_page_needs_no_claims(tmp_path: Path) -> None:
     page = summary_page({"a": {"x": 1}}, about={"a": "b"}, refused={}, out=tmp_path)
     assert "states no claims" in page
+
+
+def silent(out: Path) -> dict[str, Any]:
+    return {"name": f"nothing in {out}"}
+
+
+def test_an_experiment_without_claims_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "EXPERIMENTS", {"silent": (__name__, "silent", "what is silent")})
+    with pytest.raises(KeyError, match="claims"):
+        command.reproduce("silent", data=None, out=tmp_path, as_json=True)

@@ -90,4 +90,8 @@ def _run(module: str, function: str, *, data: Path | None, out: Path) -> dict[st
     options: dict[str, Any] = {"out": out}
     if "data" in inspect.signature(run).parameters:
         options["data"] = data
-    return run(**options)
+    result = run(**options)
+    for key in ("claims", "full_data"):
+        if key not in result:
+            raise KeyError(f"{module} says nothing of its {key}")
+    return result

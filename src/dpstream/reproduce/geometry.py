@@ -35,6 +35,7 @@ from dpstream.privacy.calibrate import gaussian_noise_multiplier
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.page import Block, Picture, Table, Text, render_page
+from dpstream.reproduce.geometry_claim import FULL_DATA, geometry_claims, geometry_pictures
 from dpstream.solvers.frank_wolfe import FrankWolfe
 from dpstream.solvers.mirror_descent import MirrorDescent
 from dpstream.solvers.plan import Solver
@@ -293,22 +294,26 @@ def geometry(out: Path | None = None, *, draws: int = 16) -> dict[str, Any]:
         draws: of the noise per point, at least 2.
 
     Returns:
-        JSON-ready: per curve its points, slope and interval.
+        JSON-ready: per curve its points, slope and interval; claims with verdicts; pictures.
     """
     found = curves(draws=draws)
+    rows = [curve.to_json() for curve in found]
     result: dict[str, Any] = {
         "name": "geometry",
         "epsilon": BUDGET.epsilon,
         "delta": BUDGET.delta,
         "neighbours": Neighbours.ZERO_OUT.value,
         "confidence": CONFIDENCE,
-        "curves": [curve.to_json() for curve in found],
+        "curves": rows,
+        "claims": geometry_claims(rows),
+        "full_data": FULL_DATA,
     }
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         page = out / "geometry.html"
         page.write_text(_page(found), encoding="utf-8")
         result["page"] = str(page)
+        result["pictures"] = geometry_pictures(rows, out)
     return result
 
 
