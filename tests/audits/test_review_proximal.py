@@ -35,7 +35,8 @@ def grid(count: int) -> FloatArray:
 
 @pytest.mark.parametrize("target", [1.0, -1.0])
 def test_the_compiled_slope_is_the_proximal_maps(target: float):
-    from dpstream.learners.online.step_kernel import LOGISTIC, implicit_slope
+    from dpstream.losses.loss_code import LOGISTIC
+    from dpstream.losses.slope_kernel import implicit_slope
 
     chosen = [(sign * score, step, 1.0) for sign in (1, -1) for score in FAR for step in STEPS]
     for score, step, clip in [*chosen, *grid(3000).tolist()]:

@@ -278,7 +278,8 @@ def _fastest(run: Callable[[], None], *, rounds: int = 3) -> float:
 
 def bare_loop_seconds(batch: Batch) -> float:
     """Time of plain compiled logistic steps over admitted rows, nothing private about them."""
-    from dpstream.learners.online.step_kernel import LOGISTIC, gradient_steps
+    from dpstream.learners.online.step_kernel import gradient_steps
+    from dpstream.losses.loss_code import LOGISTIC
 
     width = batch.dimension
     rows, scales = batch.rows[:, 1:], np.full(width + 1, 2.0**-20)

@@ -174,7 +174,7 @@ def _accelerated(
     point = convex_set.project(convex_set.centre() if start is None else start)
     smoothness = quadratic.smoothness()
     if smoothness == 0.0:
-        smoothness = max(quadratic.size(), 1.0) / max(convex_set.diameter(), 1e-300) ** 2
+        smoothness = max(quadratic.size(), 1.0) / max(convex_set.diameter(), 1e-100) ** 2
     ahead, weight = point, 1.0
     best, least = point, math.inf
     for step in range(1, most_steps + 1):

@@ -5,6 +5,7 @@ section 4.1). Proof in ``implicit_gradient.proof.md``.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,10 @@ from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import Projectable
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.losses.loss import GeneralisedLinear
+from dpstream.losses.loss_code import ROOT_ACCURACY, loss_code
+from dpstream.losses.poisson import PoissonLoss
 from dpstream.mechanisms.mechanism import bounded_sum_sensitivity
 from dpstream.mechanisms.public import public_generator
 from dpstream.solvers.minimiser import projection_errors, secretly_projectable
@@ -128,6 +133,9 @@ def course_sensitivity(
     each = (problem.features + 64) * 2.0**-49
     sizes = 3.0 * problem.convex_set.l2_radius() + course.step_sizes * slope
     errors = each * sizes + projection_errors(projectable(problem), sizes)
+    # Slopes that are roots are known to an absolute accuracy, whatever their size.
+    length = problem.record_bound.length(problem.convex_set, loss=problem.data_loss.name)
+    errors = errors + course.step_sizes * length * ROOT_ACCURACY
     return exact + 2.0 * float(np.sum(errors * course.influences))
 
 
@@ -147,24 +155,66 @@ def run(
     chosen = projectable(problem)
     features, targets = problem.design(batch)
     order = public_generator(seed).permutation(problem.records)
-    features, targets = features[order], targets[order]
-    squares = np.einsum("ij,ij->i", features, features)
     shrinks = course.contractions
-    lengths = course.step_sizes * shrinks * squares
     point = chosen.project(centre)
     total = course.weights[0] * point
-    for step in range(problem.records):
-        shrink = shrinks[step]
+    code = loss_code(loss)
+    if code is not None and type(chosen) is L2Ball:
+        from dpstream.solvers.implicit_kernel import implicit_pass
+
+        implicit_pass(
+            features,
+            shifted_targets(loss, targets),
+            order,
+            *code,
+            course.step_sizes,
+            shrinks,
+            course.weights,
+            centre,
+            chosen.radius,
+            point,
+            total,
+        )
+        return total
+    slope_after = _implicit_slope(loss)
+    squares = np.einsum("ij,ij->i", features, features)
+    for step, row in enumerate(order.tolist()):
+        shrink, square = shrinks[step], float(squares[row])
         point = shrink * point + (1.0 - shrink) * centre
-        if squares[step] > 0.0:
-            row = features[step]
-            score = np.array([row @ point])
-            moved = loss.proximal(score, targets[step : step + 1], lengths[step : step + 1])
-            point = point - (float(score[0] - moved[0]) / squares[step]) * row
+        if square > 0.0:
+            length = float(course.step_sizes[step] * shrink)
+            slope = slope_after(float(features[row] @ point), float(targets[row]), length * square)
+            point = point - (length * slope) * features[row]
         point = chosen.project(point)
         if course.weights[step + 1] != 0.0:
             total = total + course.weights[step + 1] * point
     return total
+
+
+def shifted_targets(loss: GeneralisedLinear, targets: FloatArray) -> FloatArray:
+    """Targets as the compiled loops take them: a count's offset is added."""
+    return targets + loss.target_offset if isinstance(loss, PoissonLoss) else targets
+
+
+def _implicit_slope(loss: GeneralisedLinear) -> Callable[[float, float, float], float]:
+    """``(u - v) / c`` for the score v after an implicit step from u, given y and c."""
+    code = loss_code(loss)
+    if code is None:
+
+        def by_loss(score: float, target: float, step: float) -> float:
+            moved = loss.proximal(np.array([score]), np.array([target]), np.array([step]))
+            return (score - float(moved[0])) / step
+
+        return by_loss
+    from dpstream.losses.slope_kernel import implicit_slope
+
+    kind, parameter = code
+    offset = float(shifted_targets(loss, np.zeros(1))[0])
+
+    def compiled_slope(score: float, target: float, step: float) -> float:
+        return implicit_slope(kind, score, target + offset, step, parameter, math.inf)
+
+    return compiled_slope
 
 
 def projectable(problem: Problem) -> Projectable:

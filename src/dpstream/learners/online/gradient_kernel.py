@@ -9,7 +9,8 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.kernel import compiled
-from dpstream.learners.online.step_kernel import HINGE, HUBER, LOGISTIC, slope_at
+from dpstream.losses.loss_code import HINGE, HUBER, LOGISTIC
+from dpstream.losses.slope_kernel import slope_at
 
 _GRID = 2.0**20
 

@@ -23,7 +23,7 @@ from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator, packed_p
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.declaration import require_positive
-from dpstream.learners.online.online_algorithm import loss_code
+from dpstream.learners.online.online_algorithm import online_loss_code
 from dpstream.losses.generalised_linear import (
     GeneralisedLinearLoss,
     SmoothGeneralisedLinearLoss,
@@ -258,7 +258,7 @@ class GradientStack:
     def add(self, total: ExactVector, batch: Batch, parameters: FloatArray) -> None:
         """Add a batch's stack at the parameters; the sum is the same for every batching."""
         step = int(BLOCK_ROWS / max(1.0, self.slope))
-        code = loss_code(self.loss)
+        code = online_loss_code(self.loss)
         lattice = self._on_lattice(parameters)
         for start in range(0, len(batch), step):
             rows = batch.rows[start : start + step]

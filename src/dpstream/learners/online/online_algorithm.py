@@ -17,19 +17,15 @@ from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.hinge import HingeLoss
 from dpstream.losses.huber import HuberLoss
 from dpstream.losses.logistic import LogisticLoss
+from dpstream.losses.loss_code import loss_code
 from dpstream.losses.squared import SquaredLoss
 
-ROOT_ACCURACY = 2.0**-50
-"""How far a slope that is found as a root may be from it."""
-
-_CODES: dict[type, int] = {LogisticLoss: 0, SquaredLoss: 1, HuberLoss: 2, HingeLoss: 3}
+_KNOWN = (LogisticLoss, SquaredLoss, HuberLoss, HingeLoss)
 
 
-def loss_code(loss: object) -> tuple[int, float] | None:
-    """The loss as the compiled loops know it, and its threshold; None if they do not know it."""
-    if type(loss) not in _CODES:
-        return None
-    return _CODES[type(loss)], loss.threshold if isinstance(loss, HuberLoss) else 0.0
+def online_loss_code(loss: object) -> tuple[int, float] | None:
+    """The loss as the online loops know it, and its threshold; None if they do not know it."""
+    return loss_code(loss) if type(loss) in _KNOWN else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +76,7 @@ class StepProblem:
         Raises:
             ConfigurationError: if they do not know it.
         """
-        known = loss_code(self.loss)
+        known = online_loss_code(self.loss)
         if known is None:
             raise ConfigurationError(
                 f"the {self.loss.name} loss has no compiled step; perturbed learners take "

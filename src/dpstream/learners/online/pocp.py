@@ -24,7 +24,6 @@ from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.online.gradient_stack import natural_slope
 from dpstream.learners.online.online_algorithm import (
-    ROOT_ACCURACY,
     OnlineAlgorithm,
     RememberingAlgorithm,
     SteppingAlgorithm,
@@ -32,6 +31,7 @@ from dpstream.learners.online.online_algorithm import (
 )
 from dpstream.learners.online.release_price import ReleasePrice, Schedule
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss, SmoothGeneralisedLinearLoss
+from dpstream.losses.loss_code import ROOT_ACCURACY
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.gaussian import measure_gaussian
 from dpstream.mechanisms.mechanism import Noise
