@@ -221,6 +221,27 @@ def test_short_and_empty_blocks_are_filled_up_with_null_records() -> None:
     assert flat(results[:1]) == flat(results[1:])
 
 
+def test_a_class_that_was_not_declared_makes_its_record_null() -> None:
+    """An error would tell that such a record came; its place stays, and nothing else of it."""
+    names = [Numeric("a"), Numeric("b")]
+    domain = Domain(names, LabelTarget("y", ["p", "q", "r"]), intercept=False, norm_bound=1.0)
+    learner = SlidingWindowRelease(
+        window_records=2 * RECORDS,
+        **changed(domain=domain, loss=SoftmaxLoss(classes=3)),
+    )
+    rows = public_generator(8).normal(size=(2 * RECORDS, 2))
+    labels = np.array(["p", "q", "r", "q"] * 5)
+    with_other, with_none = labels.astype(object), labels.astype(object)
+    with_other[3], with_none[3] = "s", None
+    found = [
+        flat(outcomes(learner, domain.admit(rows, column))[0])
+        for column in (with_other, with_none, labels.astype(object))
+    ]
+    assert found[0] == found[1] != found[2]
+    with pytest.raises(ConfigurationError, match="declare its classes"):
+        ContinualRelease(base=2, **changed(domain=domain, loss=SoftmaxLoss(classes=4)))
+
+
 def test_more_records_than_a_block_holds_are_refused_whole() -> None:
     learner = LEARNERS[0]
     state = learner.init()
