@@ -151,10 +151,21 @@ def one_draw(
     return excess, seconds
 
 
+def summary(values: list[float]) -> dict[str, float]:
+    """Mean over draws, its standard error, and how many there were."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {
+        "mean": float(np.mean(values)),
+        "standard error": spread / float(np.sqrt(len(values))),
+        "draws": len(values),
+    }
+
+
 def main() -> None:
     """Run it and print the table."""
     parser = argparse.ArgumentParser(description="online learners and their peers, in one run")
     parser.add_argument("--draws", type=int, default=8, help="of stream and noise (8)")
+    parser.add_argument("--peer-draws", type=int, help="run peers on so many of them (all)")
     parser.add_argument("--records", type=int, default=500_000, help="of each stream (500,000)")
     parser.add_argument("--environment", type=Path, help="kept folder of the peers' environment")
     parser.add_argument("--torch", action="store_true", help="run peers that need PyTorch, too")
@@ -165,27 +176,29 @@ def main() -> None:
     try:
         python = make_environment(folder, torch=given.torch)
         peers = PEERS + (TORCH_PEERS if given.torch else ())
-        draws = [one_draw(seed, given.records, python, peers) for seed in range(given.draws)]
+        drawn = given.draws if given.peer_draws is None else given.peer_draws
+        draws = [
+            one_draw(seed, given.records, python, peers if seed < drawn else ())
+            for seed in range(given.draws)
+        ]
     finally:
         if kept is None:
             shutil.rmtree(folder, ignore_errors=True)
     figures: dict[str, Any] = {"records": given.records, "draws": given.draws, "target": TARGET}
     figures["excess"] = {
-        name: {
-            "mean": float(np.mean([excess[name] for excess, _ in draws])),
-            "standard error": float(
-                np.std([excess[name] for excess, _ in draws], ddof=min(1, len(draws) - 1))
-                / np.sqrt(len(draws))
-            ),
-        }
+        name: summary([excess[name] for excess, _ in draws if name in excess])
         for name in draws[0][0]
     }
     figures["seconds per stream"] = {
-        name: float(np.mean([seconds[name] for _, seconds in draws])) for name in draws[0][1]
+        name: float(np.mean([seconds[name] for _, seconds in draws if name in seconds]))
+        for name in draws[0][1]
     }
-    print(f"{'log-loss above the best fixed model':58s}     mean  standard error")
+    print(f"{'log-loss above the best fixed model':58s}     mean  standard error  draws")
     for name, value in figures["excess"].items():
-        print(f"{name:58s} {value['mean']:8.5f}  {value['standard error']:.5f}")
+        print(
+            f"{name:58s} {value['mean']:8.5f}         {value['standard error']:.5f}"
+            f"  {value['draws']:5d}"
+        )
     reached = figures["excess"]["dpstream FollowTheLeader"]["mean"] <= TARGET
     print(f"target {TARGET:.4f}: {'reached' if reached else 'not reached'}")
     if given.out is not None:

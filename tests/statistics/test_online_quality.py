@@ -138,6 +138,8 @@ def archives(folder: Path, *, count: int = 3000) -> None:
     market = generator.uniform(size=(count, 8))
     market[:, 1] = generator.integers(1, 8, count)
     np.savez(folder / "elec2.npz", X=market, y=generator.integers(0, 2, count))
+    timbres = generator.normal(0.0, 50.0, (400, 90))
+    np.savez(folder / "msd_year_mini.npz", X=timbres, year=generator.integers(1922, 2012, 400))
 
 
 def test_the_experiment_writes_numbers_claims_and_a_page(
@@ -162,11 +164,15 @@ def test_the_experiment_writes_numbers_claims_and_a_page(
     accuracies = result["accuracy on real streams"]
     assert set(accuracies) == {"forest cover types", "late arrivals", "electricity market"}
     assert accuracies["forest cover types"]["private"]["held_out"] > 0.8
+    assert "private, a week's memory" in accuracies["late arrivals"]
+    assert "private, a week's memory" not in accuracies["forest cover types"]
+    songs = result["figures"]["2b: PQFTL on 400 songs"]
+    assert songs["ours"]["10"] < songs["ours"]["1"] < songs["printed constants"]["1"]
     assert "for experiments only" in result["growth"]["regret"]["sums of gradients"]["private"]
-    assert len(result["claims"]) == 2 * 3 + 5 + 3
+    assert len(result["claims"]) == 2 * 4 + 5 + 3
     assert all(set(item) >= {"name", "expected", "measured", "held"} for item in result["claims"])
     page = Path(result["page"]).read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5
     assert all((tmp_path / name).exists() for name in result["pictures"])
     np.savez(tmp_path / "covtype.npz", num=np.zeros(3))
     with pytest.raises(SourceError, match=r"covtype\.npz"):

@@ -1,7 +1,9 @@
 """Real streams for the online experiments, where the user has them: features by public bounds.
 
 Files are NumPy archives: forest cover types (``covtype.npz``), flights out of New York in 2013
-(``nycflights13.npz``) and an electricity market (``elec2.npz``). All scalings are constants.
+(``nycflights13.npz``), an electricity market (``elec2.npz``) and songs with their years
+(``msd_year.npz``, or a part of it as ``msd_year_mini.npz``: ``X`` of 90 columns, ``year``). All
+scalings are constants.
 """
 
 import math
@@ -17,6 +19,9 @@ from dpstream.errors import SourceError
 COVER_LOWER = (1500, 0, 0, 0, -500, 0, 0, 0, 0, 0)
 COVER_UPPER = (4400, 360, 90, 2000, 1000, 10000, 255, 255, 255, 10000)
 """Public bounds of the forest's ten numeric columns: metres, degrees, shades of grey."""
+
+TIMBRE_MEANS, MEAN_BOUND, COVARIANCE_BOUND = 12, 100.0, 5000.0
+"""Of songs: so many columns are means of timbres, the others covariances; public bounds of both."""
 
 LATE_MINUTES = 15
 """A flight that arrives later than this is late."""
@@ -39,6 +44,24 @@ def forest_records(data: Path) -> tuple[FloatArray, FloatArray]:
     numbers = 2.0 * np.clip((held["num"] - lower) / (upper - lower), 0.0, 1.0) - 1.0
     parts = (numbers, np.eye(4)[held["wilderness"]], np.eye(40)[held["soil"]])
     return np.concatenate(parts, axis=1), np.where(held["cover"] == 2, 1.0, -1.0)
+
+
+def song_file(data: Path) -> Path | None:
+    """The songs that a folder holds: all of them before a part, or None."""
+    files = (data / name for name in ("msd_year.npz", "msd_year_mini.npz"))
+    return next((file for file in files if file.exists()), None)
+
+
+def song_records(file: Path) -> tuple[FloatArray, FloatArray]:
+    """Timbres of songs and their years, scaled by public bounds (YearPredictionMSD).
+
+    Raises:
+        SourceError: if the file lacks what is needed.
+    """
+    held = _arrays(file, ("X", "year"))
+    bounds = np.where(np.arange(90) < TIMBRE_MEANS, MEAN_BOUND, COVARIANCE_BOUND)
+    features = np.clip(np.asarray(held["X"], np.float64) / bounds, -1.0, 1.0)
+    return features, np.clip((held["year"] - 1966.5) / 44.5, -1.0, 1.0)
 
 
 def flight_records(data: Path) -> tuple[FloatArray, FloatArray]:

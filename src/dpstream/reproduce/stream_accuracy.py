@@ -2,13 +2,15 @@
 
 Each record is classified by the model that was released before it. Forest cover types are
 shuffled by a recorded seed and a tenth is held out; flights and the electricity market stay in
-their order of time. No rate, prior or clip is set by looking at a stream: all are defaults. Beside
-it stands the same learner without privacy, plain gradient descent with a step at every record,
-which no release every few records can follow, and, where labels persist, repeating the last one.
+their order of time, and are also followed with a week's memory and nine releases a day. No rate,
+prior or clip is set by looking at a stream: all are defaults. Beside it stands the same learner
+without privacy, plain gradient descent with a step at every record, which no release every few
+records can follow, and, where labels persist, repeating the last one.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
-from dpstream.engine.schedule import Thinning
+from dpstream.engine.schedule import EveryRecords, Thinning
 from dpstream.learners.learner import Tick
 from dpstream.learners.online.follow_the_leader import FollowTheLeader
 from dpstream.losses.logistic import LogisticLoss
+from dpstream.mechanisms.continual.choice import sum_strategy
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
@@ -34,6 +37,9 @@ NORM = 2.0
 SHUFFLE_SEED = 7
 STEP = 0.5
 """Of plain gradient descent."""
+
+MEMORY_TICKS = 63
+"""Of a learner that forgets: a week of ticks, nine to a day."""
 
 NO_PRIVACY = Budget(epsilon=1e9, delta=DELTA)
 PRIVATE = Budget(epsilon=1.0, delta=DELTA)
@@ -63,13 +69,16 @@ class Task:
         train: its records.
         test: records held out, or None.
         schedule: when models are released.
+        day: about how many records come in a day, where order is time: public; None where the
+            stream is shuffled.
     """
 
     name: str
     train: Batch
     test: Batch | None
-    schedule: Thinning
+    schedule: Thinning | EveryRecords
     domain: Domain
+    day: int | None = None
 
     def ends(self) -> list[int]:
         """Records at each release; the last release is at the end."""
@@ -81,28 +90,38 @@ class Task:
 
 
 def make_task(
-    name: str, features: FloatArray, labels: FloatArray, *, schedule: Thinning, shuffled: bool
+    name: str, features: FloatArray, labels: FloatArray, *, schedule: Thinning, day: int | None
 ) -> Task:
-    """Admit a stream; shuffled ones lose a tenth to a test."""
+    """Admit a stream; those without a day are shuffled and lose a tenth to a test."""
     domain = Domain.vectors(features.shape[1], norm_bound=NORM, target_bound=1.0, intercept=True)
-    if not shuffled:
-        return Task(name, domain.admit(features, labels), None, schedule, domain)
+    if day is not None:
+        return Task(name, domain.admit(features, labels), None, schedule, domain, day)
     order = public_generator(SHUFFLE_SEED).permutation(len(labels))
     test, train = order[: len(order) // 10], order[len(order) // 10 :]
     parts = [domain.admit(features[rows], labels[rows]) for rows in (train, test)]
     return Task(name, parts[0], parts[1], schedule, domain)
 
 
-def followed(task: Task, budget: Budget, *, seed: int) -> Accuracy:
-    """The learner, with every choice left to it."""
+def forgetting(task: Task, budget: Budget, *, seed: int) -> Accuracy:
+    """The learner on decayed sums with a week's memory, nine releases a day."""
+    assert task.day is not None
+    often = replace(task, schedule=EveryRecords(records=-(-task.day // 9)))
+    decay = math.exp(-1.0 / MEMORY_TICKS)
+    strategy = sum_strategy("decayed_toeplitz", horizon=None, window=None, decay=decay)
+    return followed(often, budget, seed=seed, strategy=strategy, curvature="diagonal")
+
+
+def followed(task: Task, budget: Budget, *, seed: int, **settings: Any) -> Accuracy:
+    """The learner, with every choice that is not named left to it."""
     ends = task.ends()
     learner = FollowTheLeader(
         domain=task.domain,
         budget=budget,
         unit=Unit(),
         neighbours=Neighbours.ZERO_OUT,
-        horizon=len(ends),
+        horizon=None if "strategy" in settings else len(ends),
         loss=LogisticLoss(),
+        **settings,
     )
     state, noise, start = learner.init(), Noise.insecure(seed), 0
     right = np.zeros(len(task.train), bool)
@@ -161,25 +180,34 @@ def tasks_of(data: Path) -> list[Task]:
     hourly = Thinning(start=16, every=48, ticks_per_doubling=4)
     steady = Thinning(start=64, every=1024, ticks_per_doubling=4)
     known = (
-        ("forest cover types", "covtype.npz", forest_records, steady, True),
-        ("late arrivals", "nycflights13.npz", late_records, steady, False),
-        ("electricity market", "elec2.npz", market_records, hourly, False),
+        ("forest cover types", "covtype.npz", forest_records, steady, None),
+        ("late arrivals", "nycflights13.npz", late_records, steady, 900),
+        ("electricity market", "elec2.npz", market_records, hourly, 48),
     )
     return [
-        make_task(name, *read(data), schedule=schedule, shuffled=shuffled)
-        for name, file, read, schedule, shuffled in known
+        make_task(name, *read(data), schedule=schedule, day=day)
+        for name, file, read, schedule, day in known
         if (data / file).exists()
     ]
 
 
 def accuracy_figures(data: Path, *, draws: int) -> dict[str, dict[str, Any]]:
     """Per stream, accuracies of ours, without privacy, of plain descent and of repetition."""
-    return {
-        task.name: {
-            "private": asdict(_mean([followed(task, PRIVATE, seed=s) for s in range(draws)])),
-            "without privacy": asdict(followed(task, NO_PRIVACY, seed=0)),
-            "gradient descent, without privacy": asdict(stepped(task)),
-            "repeat the last label": asdict(repeated(task)),
-        }
-        for task in tasks_of(data)
+    return {task.name: _task_figures(task, draws=draws) for task in tasks_of(data)}
+
+
+def _task_figures(task: Task, *, draws: int) -> dict[str, Any]:
+    figures = {
+        "private": _mean([followed(task, PRIVATE, seed=s) for s in range(draws)]),
+        "without privacy": followed(task, NO_PRIVACY, seed=0),
+        "gradient descent, without privacy": stepped(task),
+        "repeat the last label": repeated(task),
     }
+    if task.day is not None:
+        figures |= {
+            "private, a week's memory": _mean(
+                [forgetting(task, PRIVATE, seed=s) for s in range(draws)]
+            ),
+            "without privacy, a week's memory": forgetting(task, NO_PRIVACY, seed=0),
+        }
+    return {name: asdict(accuracy) for name, accuracy in figures.items()}
