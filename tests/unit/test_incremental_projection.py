@@ -127,6 +127,22 @@ def test_a_record_is_projected_alone_and_exactly() -> None:
     assert (floats.astype(object) == exact).all()
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 16, 63, 1000, 8192])
+@pytest.mark.parametrize("kind", ["gaussian", "sparse"])
+def test_any_batching_projects_to_the_same_bytes(kind: str, rows: int) -> None:
+    # Long records along the matrix's own rows: the largest sums, and shapes for every BLAS kernel.
+    width = 301
+    projection = Projection(kind=kind, source=width, target=97, seed=3, purpose="test")  # type: ignore[arg-type]
+    domain = Domain.vectors(width, norm_bound=1.0, target_bound=1.0)
+    features = public_generator(rows).standard_normal((rows, width))
+    features[: min(rows, 97)] = 1e3 * projection.matrix[: min(rows, 97)]
+    batch = domain.admit(features, np.zeros(rows))
+    whole = projection.project(batch)
+    for start, stop in ((0, 1), (rows // 2, rows // 2 + 1), (rows - 1, rows), (0, min(rows, 5))):
+        part = projection.project(batch.slice(start, stop))
+        assert part.rows.tobytes() == whole.rows[start:stop].tobytes()
+
+
 def test_projections_belong_to_a_seed_and_a_declaration() -> None:
     digest = learner().describe()["projection"]["digest"]
     assert learner().describe()["projection"]["digest"] == digest
