@@ -1,6 +1,14 @@
-"""What a test run says at its end."""
+"""How every test draws its examples, and what a test run says at its end."""
 
 from typing import Any
+
+import hypothesis
+
+# The same examples in every run: a run cannot turn red by chance, nor green.
+hypothesis.settings.register_profile("dpstream", derandomize=True, database=None, deadline=None)
+# The runner of mutants has loaded its own before pytest starts.
+if hypothesis.settings.get_current_profile_name() != "mutation":
+    hypothesis.settings.load_profile("dpstream")
 
 CHECKS = {
     "scikit-learn's estimator checks": "test_scikit_learn_check",

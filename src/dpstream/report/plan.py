@@ -82,7 +82,7 @@ def _noise(plan: Plan) -> list[Block]:
         (
             item["strategy"],
             item.get("largest_standard_deviation", "not possible"),
-            str(item.get("vectors_in_memory", "-")),
+            str(item.get("most_vectors_in_memory", "-")),
         )
         for item in plan["strategies"]
     ]
@@ -96,7 +96,7 @@ def _noise(plan: Plan) -> list[Block]:
                 "numbers measured at every tick": noise["coordinates"],
                 "largest standard deviation": noise["largest_standard_deviation"],
                 "at tick": noise["at_tick"],
-                "vectors in memory": noise["vectors_in_memory"],
+                "most vectors in memory": noise["most_vectors_in_memory"],
             }
         ),
         Text("The same sum by every strategy that keeps the same promise, quietest first:"),

@@ -124,10 +124,9 @@ def _budget(releases: Sequence[Release[Model]], ledger: Ledger) -> list[Block]:
         Meter(
             spent / budget.epsilon,
             f"Epsilon {spent:.4g} of {budget.epsilon:.4g} is spent, at delta {budget.delta:.3g}.",
-        )
+        ),
+        _spending(releases, ledger),
     ]
-    if len({release.provenance.get("ledger_rows") for release in releases}) > 1:
-        blocks.append(_spending(releases, ledger))
     shown = [(row.index, *event_words(row.event), row.digest[:16]) for row in rows[-_ROWS:]]
     blocks.append(Table(("row", "event", "parameters", "digest"), shown))
     if len(rows) > len(shown):
@@ -139,15 +138,16 @@ def _spending(releases: Sequence[Release[Model]], ledger: Ledger) -> Picture:
     """What the worst place in the stream had paid by each of a few releases."""
     stride = -(-len(releases) // _SPENDINGS)
     chosen = [*releases[:-1:stride], releases[-1]]
-    ticks, paid = [], []
-    for release in chosen:
-        rows = ledger.rows[: int(str(release.provenance["ledger_rows"]))]
-        until = Ledger.from_rows(rows, budget=ledger.budget, unit=ledger.unit)
-        ticks.append(release.tick)
-        paid.append(until.spent().epsilon(ledger.budget.delta))
+    counts = [int(str(release.provenance["ledger_rows"])) for release in chosen]
+    epsilons: dict[int, float] = {}
+    for count in set(counts):
+        until = Ledger.from_rows(ledger.rows[:count], budget=ledger.budget, unit=ledger.unit)
+        epsilons[count] = until.spent().epsilon(ledger.budget.delta)
+    ticks = np.array([release.tick for release in chosen], np.float64)
+    paid = np.array([epsilons[count] for count in counts])
     return Picture(
         line_figure(
-            {"spent": Line(x=np.array(ticks, np.float64), y=np.array(paid), marker=True)},
+            {"spent": Line(x=ticks, y=paid, marker=True)},
             x_label="tick",
             y_label=f"epsilon at delta {ledger.budget.delta:.3g}",
             references={"budget": ledger.budget.epsilon},
