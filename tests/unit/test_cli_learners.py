@@ -1,5 +1,6 @@
 """Every learner of the catalogue can be configured, and every mistake names its key."""
 
+import inspect
 import tomllib
 from typing import Any
 
@@ -167,7 +168,29 @@ def test_a_clock_leaves_the_size_of_a_tick_to_the_learner_or_to_tick_records() -
     assert bounded.learner.tick_records == 100
 
 
+SUM_LEARNERS = [
+    name for name, row in LEARNERS.items() if "exact" in str(inspect.signature(row.make))
+]
+
+
+@pytest.mark.parametrize("name", SUM_LEARNERS)
+def test_noise_is_declared_by_its_name(name: str) -> None:
+    fast = stream(name, GOOD[name]).identity()
+    exact = stream(name, GOOD[name] + "\nnoise = 'exact'")
+    assert stream(name, GOOD[name] + "\nnoise = 'gaussian'").identity() == fast
+    kinds = {event.to_json()["kind"] for event in exact.learner.opening_events()}
+    assert kinds == {"zero_concentrated"}
+    assert exact.identity() != fast
+
+
+def test_pure_noise_is_declared_by_its_name() -> None:
+    event = stream("RunningSum", "noise = 'spherical_laplace'").learner.opening_events()[0]
+    assert event.to_json()["kind"] == "pure"
+
+
 MISTAKES = [
+    ("PrivIncReg1", "noise = 'exakt'", "'gaussian', 'exact' or 'spherical_laplace'"),
+    ("PrivIncReg1", "noise = 'spherical_laplace'", "one scale for all coordinates"),
     ("PrivIncReg", "", "did you mean 'PrivIncReg1' or 'PrivIncReg2'?"),
     ("PrivIncReg1", "radios = 1", "learner.radios: unknown key; did you mean 'radius'?"),
     ("PrivIncReg1", "radius = 'wide'", "learner.radius: input should be a valid number"),

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -291,9 +292,21 @@ def test_unmeasured_squares_leave_the_total_unknown() -> None:
         model.release(state, tick, NoiseSource.insecure(1))
 
 
+def test_exact_noise_costs_what_its_weaker_accounting_says() -> None:
+    fast, exact = learner(), learner(noise="exact")
+    assert exact.noise is NoiseKind.EXACT
+    # Zero-concentrated accounting of the same shift: sqrt(2 rho) in place of mu.
+    expected = fast.stream.sum.strength / math.sqrt(2.0 * exact.stream.sum.strength)
+    assert exact.stream.sum.sigma / fast.stream.sum.sigma == pytest.approx(expected, rel=1e-3)
+    assert 1.0 < expected < 1.1
+    with pytest.raises(ConfigurationError, match="noise is 'exakt'; it must be one of gaussian"):
+        learner(noise="exakt")
+
+
 def test_exact_noise_and_other_strategies_serve_as_well() -> None:
     for settings in (
         {"noise": NoiseKind.EXACT},
+        {"noise": "exact"},
         {"strategy": "honaker_tree"},
         {"strategy": "binary_tree"},
     ):

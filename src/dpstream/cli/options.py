@@ -21,6 +21,7 @@ from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.loss import Loss
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
+from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.strategy import Strategy
 from dpstream.solvers.plan import Solver
 
@@ -40,6 +41,10 @@ NAMED: Mapping[Any, str] = {
 """Parts that are declared by name, or by a table with their name and parameters."""
 
 
+UNWRITTEN = (Strategy, NoiseKind)
+"""Types of which a configuration says the name alone."""
+
+
 def _named(value: object) -> object:
     if isinstance(value, str) or (isinstance(value, Mapping) and "name" in value):
         return value
@@ -57,7 +62,7 @@ def option_type(hint: Any) -> Any:
     if hint in NAMED:
         return Declared
     if get_origin(hint) in (Union, UnionType):
-        members = [option_type(part) for part in get_args(hint) if part is not Strategy]
+        members = [option_type(part) for part in get_args(hint) if part not in UNWRITTEN]
         return Union[tuple(members)]  # noqa: UP007 (made from values)
     return hint
 

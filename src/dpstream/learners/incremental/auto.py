@@ -21,7 +21,7 @@ from dpstream.learners.incremental.priv_inc_reg2 import PrivIncReg2
 from dpstream.learners.incremental.prospect import DRAWS, LOOKS, Incremental, Prospect, prospect
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.losses.squared import SquaredLoss
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Promise, Strategy
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
@@ -102,7 +102,7 @@ class AutoIncremental:
         strategy: of the continual sums.
         penalty: ridge penalty per record.
         ridge: ridge penalty of the whole sum.
-        noise: the law of the noise.
+        noise: the law of the noise, or its name.
         shrink: whether the solver may shrink.
         intervals: whether releases carry standard errors and intervals, where they are known.
         draws: of the simulation.
@@ -124,7 +124,7 @@ class AutoIncremental:
     strategy: str | Strategy = "auto"
     penalty: float = 0.0
     ridge: float = 0.0
-    noise: NoiseKind = NoiseKind.GAUSSIAN
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     shrink: bool = True
     intervals: bool = True
     draws: int = DRAWS
@@ -132,6 +132,7 @@ class AutoIncremental:
     chosen: Incremental = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", NoiseKind.of(self.noise))
         if self.tick_records < 1:
             raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
         if self.draws < 1:

@@ -22,7 +22,7 @@ from dpstream.learners.incremental.moment_stream import (
     moment_stream,
 )
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.mechanisms.mechanism import Noise
@@ -64,7 +64,7 @@ class PrivIncReg1:
         constraint: any set with a projection or a linear oracle for the coefficients, or None.
         penalty: ridge penalty per record (paper 004's alpha).
         ridge: ridge penalty of the whole sum.
-        noise: the law of the noise.
+        noise: the law of the noise, or its name.
         solver: ``"certified"``, or ``"averaged_gradient"``: the paper's averaged projected gradient
             on the unrepaired moments, for comparison; it needs a set and no constant.
         shrink: whether the solver may shrink; without it, it only repairs.
@@ -88,7 +88,7 @@ class PrivIncReg1:
     constraint: ConvexSet | None = None
     penalty: float = 0.0
     ridge: float = 0.0
-    noise: NoiseKind = NoiseKind.GAUSSIAN
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     solver: SolverName = "certified"
     shrink: bool = True
     intervals: bool = True
@@ -99,6 +99,7 @@ class PrivIncReg1:
     stream: MomentStream = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", NoiseKind.of(self.noise))
         check_declaration(self.domain, self.unit, self.tick_records)
         check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
         if self.radius is not None and self.constraint is not None:
@@ -127,7 +128,7 @@ class PrivIncReg1:
             strategy="binary_tree" if self.calibration == "paper" else self.strategy,
             unit=self.unit,
             neighbours=self.neighbours,
-            noise=self.noise,
+            noise=NoiseKind.of(self.noise),
             strength=self._choose_strength,
             tick_records=self.tick_records,
         )
@@ -174,7 +175,7 @@ class PrivIncReg1:
 
     def _choose_strength(self, strategy: Strategy, shift: float) -> float:
         if self.calibration == "tight":
-            return self.noise.strength(self.budget)
+            return NoiseKind.of(self.noise).strength(self.budget)
         assert self.horizon is not None
         half = Budget(epsilon=self.budget.epsilon / 2, delta=self.budget.delta / 2)
         scale = tree_noise_scale(

@@ -31,7 +31,7 @@ from dpstream.learners.incremental.projected_dimension import (
 )
 from dpstream.learners.incremental.projection import Projection, ProjectionKind
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.mechanisms.mechanism import Noise
@@ -88,7 +88,7 @@ class PrivIncReg2:
         strategy: of the continual sum: ``"auto"``, a name, or a strategy itself.
         weights: of the moments' blocks, or ``"auto"``.
         ridge: ridge penalty of the whole sum, on ``Phi theta``.
-        noise: the law of the noise.
+        noise: the law of the noise, or its name.
         shrink: whether the solver may shrink; without it, it only repairs.
         tick_records: public bound on the records of one tick, or None.
         features: the projection itself; derived.
@@ -110,7 +110,7 @@ class PrivIncReg2:
     strategy: str | Strategy = "auto"
     weights: MomentWeights | Literal["auto"] = "auto"
     ridge: float = 0.0
-    noise: NoiseKind = NoiseKind.GAUSSIAN
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     shrink: bool = True
     tick_records: int | None = None
     features: Projection = field(init=False)
@@ -118,6 +118,7 @@ class PrivIncReg2:
     stream: MomentStream = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", NoiseKind.of(self.noise))
         check_declaration(self.domain, self.unit, self.tick_records)
         if self.subset is not None:
             check_rule(self.subset)
@@ -176,8 +177,8 @@ class PrivIncReg2:
             strategy=self.strategy,
             unit=self.unit,
             neighbours=self.neighbours,
-            noise=self.noise,
-            strength=lambda _strategy, _shift: self.noise.strength(self.budget),
+            noise=NoiseKind.of(self.noise),
+            strength=lambda _strategy, _shift: NoiseKind.of(self.noise).strength(self.budget),
             tick_records=self.tick_records,
         )
 

@@ -35,7 +35,7 @@ from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.mechanisms.continual.choice import AUTO, prefix_strategy
 from dpstream.mechanisms.continual.decayed import DecayedToeplitz
 from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.sliding import SlidingToeplitz
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum, SumState
@@ -115,7 +115,7 @@ class FollowTheLeader:
         loss_bound: losses are clipped to it before they are measured.
         count: whether records are counted privately; needed if ticks follow a clock.
         oracle_count: oracle calls per release.
-        noise: the law of the noise.
+        noise: the law of the noise, or its name.
         tick_records: public bound on the records of one tick; None takes the largest that fits.
         stack: what is measured; derived.
         problem: what is minimised; derived.
@@ -142,13 +142,14 @@ class FollowTheLeader:
     loss_bound: float = 4.0
     count: bool = False
     oracle_count: int = 8
-    noise: NoiseKind = NoiseKind.GAUSSIAN
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     tick_records: int | None = None
     stack: GradientStack = field(init=False)
     problem: LeaderProblem = field(init=False)
     sum: ContinualSum = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", NoiseKind.of(self.noise))
         self._check()
         object.__setattr__(self, "stack", self._choose_stack())
         object.__setattr__(self, "problem", self._choose_problem())
@@ -236,7 +237,7 @@ class FollowTheLeader:
         return ContinualSum.calibrated(
             strategy,
             budget=self.budget,
-            kind=self.noise,
+            kind=NoiseKind.of(self.noise),
             dimension=self.stack.size,
             increment_exponent=MOMENT_EXPONENT,
             increment_bound=records * self.stack.coordinate_bound,

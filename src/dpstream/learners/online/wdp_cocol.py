@@ -10,7 +10,7 @@ from dpstream.geometry.convex_set import ConvexSet
 from dpstream.learners.online.follow_the_leader import FollowTheLeader
 from dpstream.learners.online.gradient_stack import StackLoss
 from dpstream.learners.online.wdp_cocop import wdp_cocop
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 
@@ -25,7 +25,7 @@ def wdp_cocol(
     window: int,
     modulus: float,
     convex_set: ConvexSet,
-    noise: NoiseKind = NoiseKind.GAUSSIAN,
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN,
     strategy: str = "window_tree",
     slope_clip: float | None = None,
     oracle_count: int = 8,

@@ -11,7 +11,7 @@ from dpstream.learners.online.follow_the_leader import FollowTheLeader
 from dpstream.learners.online.gradient_stack import StackLoss
 from dpstream.learners.online.leader import Update
 from dpstream.mechanisms.continual.choice import sum_strategy
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 
@@ -26,7 +26,7 @@ def wdp_cocop(
     window: int,
     modulus: float,
     convex_set: ConvexSet,
-    noise: NoiseKind = NoiseKind.GAUSSIAN,
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN,
     strategy: str = "window_tree",
     slope_clip: float | None = None,
     update: Update = "projection",

@@ -19,7 +19,7 @@ from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.mechanisms.continual.choice import prefix_strategy
 from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum, SumState
 from dpstream.mechanisms.continual.window_tree import WindowTree
@@ -77,7 +77,7 @@ class RunningSum:
         horizon: how many ticks may be closed, or None for a stream without end.
         strategy: ``"auto"``, the name of a running sum, or any strategy.
         count: whether the number of records that count is measured as well.
-        noise: the law of the noise.
+        noise: the law of the noise, or its name.
         tick_records: public bound on the records of one tick.
     """
 
@@ -88,11 +88,12 @@ class RunningSum:
     horizon: int | None
     strategy: str | Strategy = "auto"
     count: bool = False
-    noise: NoiseKind = NoiseKind.GAUSSIAN
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     tick_records: int = LARGEST_TICK
     sum: ContinualSum = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", NoiseKind.of(self.noise))
         if self.tick_records < 1:
             raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
         strategy = (
@@ -109,7 +110,7 @@ class RunningSum:
         summed = ContinualSum.calibrated(
             strategy,
             budget=self.budget,
-            kind=self.noise,
+            kind=NoiseKind.of(self.noise),
             dimension=self.domain.dimension + self.count,
             increment_exponent=-GRID_BITS,
             increment_bound=float(self.tick_records),

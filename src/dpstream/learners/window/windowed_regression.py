@@ -20,7 +20,7 @@ from dpstream.learners.incremental.moment_stream import (
 )
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.mechanisms.continual.choice import AUTO, sum_strategy
-from dpstream.mechanisms.continual.node_noise import NoiseKind
+from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.moments import MomentLayout, balanced_weights
@@ -53,7 +53,7 @@ class WindowedRegression:
         radius: of the L2 ball for the coefficients, or None.
         penalty: ridge penalty per record.
         ridge: ridge penalty of the whole sum.
-        noise: the law of the noise.
+        noise: the law of the noise, or its name.
         intervals: whether releases carry standard errors and intervals; for windows alone.
         tick_records: public bound on the records of one tick; None takes the largest that fits.
         problem: what is minimised; derived.
@@ -69,13 +69,14 @@ class WindowedRegression:
     radius: float | None = None
     penalty: float = 0.0
     ridge: float = 0.0
-    noise: NoiseKind = NoiseKind.GAUSSIAN
+    noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     intervals: bool = False
     tick_records: int | None = None
     problem: LinearProblem = field(init=False)
     stream: MomentStream = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", NoiseKind.of(self.noise))
         if (self.window_ticks is None) == (self.decay is None):
             raise ConfigurationError(
                 f"window_ticks is {self.window_ticks} and decay is {self.decay}; give one of them"
@@ -113,8 +114,8 @@ class WindowedRegression:
             strategy=sum_strategy(AUTO, horizon=None, window=self.window_ticks, decay=self.decay),
             unit=self.unit,
             neighbours=self.neighbours,
-            noise=self.noise,
-            strength=lambda _strategy, _shift: self.noise.strength(self.budget),
+            noise=NoiseKind.of(self.noise),
+            strength=lambda _strategy, _shift: NoiseKind.of(self.noise).strength(self.budget),
             tick_records=self.tick_records,
         )
         object.__setattr__(self, "stream", stream)

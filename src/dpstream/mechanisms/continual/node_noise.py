@@ -3,10 +3,12 @@
 import math
 from enum import Enum
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
+from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.continual.strategy import Address
 from dpstream.mechanisms.gaussian import measure_gaussian
 from dpstream.mechanisms.mechanism import Noise, measure
@@ -16,6 +18,9 @@ from dpstream.privacy.calibrate import gaussian_mu, pure_epsilon, zcdp_rho
 from dpstream.privacy.event import Event, GaussianEvent, PureEvent, ZeroConcentratedEvent
 from dpstream.randomness.discrete_gaussian import discrete_gaussian
 from dpstream.release import Measurement
+
+NoiseName = Literal["gaussian", "exact", "spherical_laplace"]
+"""A kind of noise by its name."""
 
 
 class NoiseKind(Enum):
@@ -29,6 +34,20 @@ class NoiseKind(Enum):
 
     SPHERICAL_LAPLACE = "spherical_laplace"
     """Density ``exp(-|v| / scale)``, rounded: pure differential privacy, ``epsilon``."""
+
+    @classmethod
+    def of(cls, kind: "NoiseKind | NoiseName") -> "NoiseKind":
+        """The kind itself, or the one of that name.
+
+        Raises:
+            ConfigurationError: if there is none.
+        """
+        try:
+            return cls(kind)
+        except ValueError:
+            raise ConfigurationError(
+                f"noise is {kind!r}; it must be one of {', '.join(item.value for item in cls)}"
+            ) from None
 
     @property
     def order(self) -> int:
