@@ -75,6 +75,15 @@ def test_thinning_is_increasing_and_knows_its_horizon(start: int, extra: int, pa
     assert (schedule.end(horizon) if horizon else 0) <= n < schedule.end(horizon + 1)
 
 
+@given(st.integers(1, 40), st.integers(0, 400), st.integers(1, 7))
+def test_no_tick_is_larger_than_is_said(start: int, extra: int, pace: int):
+    schedule = Thinning(start=start, every=start + extra, ticks_per_doubling=pace)
+    ends = [0, *(schedule.end(tick) for tick in range(1, 80))]
+    assert max(np.diff(ends)) == schedule.largest_tick
+    assert EveryRecords(records=start).largest_tick == start
+    assert EveryInterval(seconds=1.0).largest_tick is None
+
+
 def test_a_thinning_that_never_thins_is_every_so_many():
     schedule = Thinning(start=7, every=7)
     assert [schedule.end(k) for k in range(1, 5)] == [7, 14, 21, 28]

@@ -15,7 +15,7 @@ from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import LabelTarget
 from dpstream.engine.memory import MemoryStore
-from dpstream.engine.schedule import EveryRecords
+from dpstream.engine.schedule import EveryRecords, Thinning
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
@@ -315,6 +315,34 @@ def test_a_session_publishes_resumes_and_charges_once() -> None:
         assert [r.value for r in session.run(ArraySource(rows, [90]))] == [r.value for r in parts]
 
 
+@pytest.mark.parametrize("wrong", [1.5, 10.0, math.nan, True, "2", np.int64(20)])
+def test_counts_that_are_no_whole_numbers_are_refused(wrong: Any) -> None:
+    """A base of nan would have made every fit's share the whole budget."""
+    for make in (
+        lambda: BasicRelease(base=wrong, **COMMON),
+        lambda: ContinualRelease(base=wrong, **COMMON),
+        lambda: ContinualRelease(base=wrong, updates="refit", **COMMON),
+        lambda: MultiResolutionRelease(levels=wrong, **COMMON),
+        lambda: SlidingWindowRelease(window_records=wrong, **COMMON),
+        lambda: SlidingWindowRelease(window_records=70, refresh=wrong, **COMMON),
+        lambda: DecayedRelease(decay=0.5, **changed(block_records=wrong)),
+        lambda: DecayedRelease(decay=0.5, **changed(horizon=wrong)),
+    ):
+        with pytest.raises(ConfigurationError, match="must be a whole number"):
+            make()
+
+
+def test_ticks_longer_than_a_block_are_refused_before_anything_is_charged() -> None:
+    learner = LEARNERS[0]
+    assert Stream(learner=learner, schedule=Thinning(start=3, every=RECORDS))
+    for schedule in (
+        EveryRecords(records=RECORDS + 1),
+        Thinning(start=3, every=RECORDS + 1, ticks_per_doubling=2),
+    ):
+        with pytest.raises(ConfigurationError, match="ticks of up to 11 records"):
+            Stream(learner=learner, schedule=schedule)
+
+
 def test_bad_declarations_are_refused_before_anything_is_charged() -> None:
     with pytest.raises(ConfigurationError, match="whole number of blocks"):
         SlidingWindowRelease(window_records=25, **COMMON)
@@ -335,6 +363,8 @@ def test_bad_declarations_are_refused_before_anything_is_charged() -> None:
     user = Unit(kind="user", cap=2, column="id", period="window")
     with pytest.raises(ConfigurationError, match="counts over a window"):
         BasicRelease(base=2, **changed(unit=user))
+    with pytest.raises(ConfigurationError, match=r"update_ridge is 0\.0; .* a record moves"):
+        BasicRelease(base=2, update_ridge=0.0, **COMMON)
     for learner in (MultiResolutionRelease, ContinualRelease, BasicRelease):
         extra: dict[str, Any] = {} if learner is MultiResolutionRelease else {"base": 2}
         with pytest.raises(NotPrivate, match="grows without bound"):

@@ -30,6 +30,11 @@ class EveryCall:
         """Its public parameters: none."""
         return {"every_call": True}
 
+    @property
+    def largest_tick(self) -> None:
+        """The caller decides."""
+        return
+
     def horizon_ticks(self, records: int) -> None:
         """The caller, not the number of records, decides how many ticks there are."""
         return None  # noqa: RET501  (the protocol's answer, not the lack of one)

@@ -78,6 +78,11 @@ class Schedule(Protocol):
         """Its public parameters, JSON-ready; ``schedule_from_json`` reads them back."""
         ...
 
+    @property
+    def largest_tick(self) -> int | None:
+        """The most records that a tick can hold; None if nothing here bounds them."""
+        ...
+
     def horizon_ticks(self, records: int) -> int | None:
         """Ticks that close within ``records`` records; None if a clock decides that."""
         ...
@@ -118,6 +123,11 @@ class EveryRecords:
     def describe(self) -> dict[str, Any]:
         """Its public parameters."""
         return {"every": self.records, "publish_every": self.publish_every}
+
+    @property
+    def largest_tick(self) -> int:
+        """The length of every tick."""
+        return self.records
 
     def end(self, tick: int) -> int:
         """The number of records at which ``tick`` closes."""
@@ -175,6 +185,11 @@ class Thinning:
             "ticks_per_doubling": self.ticks_per_doubling,
             "publish_every": self.publish_every,
         }
+
+    @property
+    def largest_tick(self) -> int:
+        """The length of the last ones."""
+        return self.every
 
     @property
     def _doublings(self) -> int:
@@ -270,6 +285,11 @@ class EveryInterval:
             "clock": self.time_column,
             "publish_every": self.publish_every,
         }
+
+    @property
+    def largest_tick(self) -> None:
+        """As many records as come may fall in an interval."""
+        return
 
     def horizon_ticks(self, records: int) -> None:
         """A clock, not the number of records, decides how many ticks there are."""

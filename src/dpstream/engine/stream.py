@@ -11,7 +11,7 @@ from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
 from dpstream.errors import ConfigurationError, SourceError
-from dpstream.learners.learner import Learner
+from dpstream.learners.learner import BoundedTick, Learner
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
@@ -38,6 +38,16 @@ class Stream(Generic[State]):
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:
+        longest = self.schedule.largest_tick
+        if isinstance(self.learner, BoundedTick) and longest is not None:
+            most = self.learner.most_records
+            if longest > most:
+                raise ConfigurationError(
+                    f"the schedule closes ticks of up to {longest} records, but "
+                    f"{self.learner.name} is calibrated for at most {most} in one; close ticks "
+                    "more often, or declare as many for the learner (block_records or "
+                    "tick_records)"
+                )
         if self.unit.period == "window" and (self.window is None or self.window < 1):
             raise ConfigurationError(
                 f"the unit's cap counts over a window but the learner's window is {self.window!r}; "

@@ -215,13 +215,13 @@ class StreamEstimator(BaseEstimator):
             budget=self.budget.budget,
             unit=unit,
             neighbours=Neighbours(self.neighbours),
-            horizon=_whole("horizon", self.horizon, self._name),
+            horizon=whole("horizon", self.horizon, self._name),
             tick_records=self.release_every or records,
             counted=self.interval is None,
         )
 
     def _schedule(self) -> Schedule:
-        every = _whole("release_every", self.release_every, self._name)
+        every = whole("release_every", self.release_every, self._name)
         if self.interval is not None:
             if every is not None:
                 raise ConfigurationError(
@@ -320,7 +320,12 @@ class StreamEstimator(BaseEstimator):
         return tags
 
 
-def _whole(name: str, value: Any, owner: str) -> int | None:
+def whole(name: str, value: Any, owner: str) -> int | None:
+    """A parameter that must be None or a whole number from 1, numpy's included.
+
+    Raises:
+        ConfigurationError: if it is not.
+    """
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

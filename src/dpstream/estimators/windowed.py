@@ -6,7 +6,7 @@ from typing import Any
 from dpstream.errors import ConfigurationError
 from dpstream.estimators.scores import LabelEstimator
 from dpstream.estimators.scoring import positive
-from dpstream.estimators.stream_estimator import Declaration
+from dpstream.estimators.stream_estimator import Declaration, whole
 from dpstream.learners.learner import Learner
 from dpstream.learners.online.gradient_stack import StackLoss
 from dpstream.learners.window.decayed_release import DecayedRelease
@@ -55,10 +55,11 @@ class WindowedLogisticRegression(LabelEstimator):
             **declared.shared,
             "horizon": declared.horizon,
             "loss": self._loss(declared),
-            "block_records": self.release_every,
+            "block_records": whole("release_every", self.release_every, self._name),
             "ridge": positive("alpha", self.alpha, self._name),
             "radius": positive("radius", self.radius, self._name),
         }
         if self.window is not None:
-            return SlidingWindowRelease(window_records=self.window, **shared)
+            shared["window_records"] = whole("window", self.window, self._name)
+            return SlidingWindowRelease(**shared)
         return DecayedRelease(decay=positive("decay", self.decay, self._name), **shared)

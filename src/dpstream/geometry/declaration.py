@@ -9,13 +9,22 @@ from dpstream.arrays import FloatArray
 from dpstream.errors import ConfigurationError
 
 
-def require_positive(name: str, value: float) -> None:
+def require_positive(
+    name: str, value: float, *, otherwise: str = "the set would be empty, a point or unbounded"
+) -> None:
     """Refuse a size that is not a positive finite number."""
     if not (math.isfinite(value) and value > 0):
+        raise ConfigurationError(f"{name} is {value}; it must be positive and finite: {otherwise}")
+
+
+def require_whole(name: str, value: object, *, least: int = 1) -> None:
+    """Refuse a count that is not an ``int`` of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(
-            f"{name} is {value}; it must be positive and finite: the set would be "
-            "empty, a point or unbounded"
+            f"{name} is {value!r}; it must be a whole number: give an int of at least {least}"
         )
+    if value < least:
+        raise ConfigurationError(f"{name} is {value}; it must be at least {least}")
 
 
 def require_dimension(name: str, value: int) -> None:

@@ -7,7 +7,7 @@ state, decides when a tick closes, charges, commits and publishes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
@@ -131,4 +131,14 @@ class Learner(Protocol[State]):
 
     def restore(self, arrays: Arrays) -> State:
         """The state of a snapshot; continues to the bit."""
+        ...
+
+
+@runtime_checkable
+class BoundedTick(Protocol):
+    """A learner that is calibrated for ticks of at most so many records."""
+
+    @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold: public."""
         ...

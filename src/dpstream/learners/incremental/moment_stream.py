@@ -92,6 +92,11 @@ class MomentStream:
     sum: ContinualSum
     horizon: int | None
 
+    @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return int(self.sum.increment_bound)
+
     def init(self) -> RegressionState:
         """The state of an empty stream."""
         return RegressionState(MomentAccumulator(self.layout.width), 0, self.sum.init())
@@ -103,7 +108,7 @@ class MomentStream:
             ConfigurationError: if the tick has more records than its public bound; nothing of
                 the batch is absorbed.
         """
-        bound = int(self.sum.increment_bound)
+        bound = self.most_records
         if state.open_records + len(batch) > bound:
             raise ConfigurationError(
                 f"a tick holds more than its public bound of {bound} records; declare a larger "

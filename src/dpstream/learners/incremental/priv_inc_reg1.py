@@ -201,6 +201,11 @@ class PrivIncReg1:
         return self.stream.sum
 
     @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return self.stream.most_records
+
+    @property
     def window(self) -> None:
         """None: a record counts for ever."""
         return

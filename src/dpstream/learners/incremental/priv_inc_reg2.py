@@ -255,6 +255,11 @@ class PrivIncReg2:
         return self.stream.sum
 
     @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return self.stream.most_records
+
+    @property
     def window(self) -> None:
         """None: a record counts for ever."""
         return

@@ -254,6 +254,11 @@ class FollowTheLeader:
         return "follow_the_leader"
 
     @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return int(self.sum.increment_bound / self.stack.coordinate_bound)
+
+    @property
     def window(self) -> int | None:
         """Ticks for which a record counts, or None if it counts for ever."""
         strategy = self.sum.strategy
@@ -302,7 +307,7 @@ class FollowTheLeader:
             ConfigurationError: if the tick has more records than its public bound; nothing of
                 the batch is absorbed.
         """
-        bound = int(self.sum.increment_bound / self.stack.coordinate_bound)
+        bound = self.most_records
         if state.open_records + len(batch) > bound:
             raise ConfigurationError(
                 f"a tick holds more than its public bound of {bound} records; declare a larger "

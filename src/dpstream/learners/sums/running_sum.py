@@ -127,6 +127,11 @@ class RunningSum:
         return "running_sum"
 
     @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return self.tick_records
+
+    @property
     def window(self) -> int | None:
         """Ticks for which a record counts, or None if it counts for ever."""
         strategy = self.sum.strategy

@@ -16,7 +16,7 @@ from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
-from dpstream.geometry.declaration import require_positive
+from dpstream.geometry.declaration import require_positive, require_whole
 from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.window.bucket import BucketRule, Fit
@@ -37,6 +37,8 @@ from dpstream.solvers.plan import Solver
 _ORDER = {"gaussian": 2.0, "spherical_laplace": 1.0}
 _ROUNDED_UP = 1.0 + 2.0**-40
 """On the charge: what rounding in the fits' shares may add; calibration leaves room for it."""
+
+_UNBOUNDED = "without it nothing bounds how far a record moves a fit, and no noise would do"
 
 SAMPLING_REFUSED = (
     "sampling=True asks for paper 003's variants that fit about B sampled records of 2^k B while "
@@ -122,9 +124,12 @@ class BlockLearner(ABC):
     def __post_init__(self) -> None:
         if self.sampling:
             raise NotPrivate(SAMPLING_REFUSED)
-        require_positive("ridge", self.ridge)
+        require_whole("block_records", self.block_records)
+        if self.horizon is not None:
+            require_whole("horizon", self.horizon, least=0)
+        require_positive("ridge", self.ridge, otherwise=_UNBOUNDED)
         if self.update_ridge is not None:
-            require_positive("update_ridge", self.update_ridge)
+            require_positive("update_ridge", self.update_ridge, otherwise=_UNBOUNDED)
         if not 0.0 <= self.tilt < 1.0:
             raise ConfigurationError(f"tilt is {self.tilt}; it must be at least 0 and below 1")
         if self.horizon is not None and self.horizon < self.rule.first:
@@ -198,6 +203,11 @@ class BlockLearner(ABC):
     def promise(self) -> Promise:
         """Every record is protected for ever."""
         return Promise.FOREVER
+
+    @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return self.block_records
 
     def describe(self) -> Mapping[str, Any]:
         """Every public parameter, JSON-ready: its identity for ``resume``."""

@@ -8,6 +8,8 @@ closed, by the number of blocks alone, so that which record is used where is kno
 
 import math
 from abc import ABC, abstractmethod
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from dpstream.errors import ConfigurationError, NotPrivate
+from dpstream.geometry.declaration import require_whole
 
 _BASE_LEVEL = 64
 _SUMMED = 1 << 22
@@ -94,11 +97,6 @@ class BucketRule(ABC):
         """
 
 
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ConfigurationError(f"{name} is {value}; it must be at least {least}")
-
-
 def _doublings(size: int, blocks: int | None, power: float) -> float:
     """The sum of ``(2^m size)**-power`` over m >= 0 with ``2^m size <= blocks``."""
     if blocks is None:
@@ -135,7 +133,7 @@ class MultiResolution(BucketRule):
 
     def __post_init__(self) -> None:
         if self.levels is not None:
-            _at_least("levels", self.levels, 1)
+            require_whole("levels", self.levels)
 
     @property
     def first(self) -> int:
@@ -186,7 +184,7 @@ class Cumulative(BucketRule):
     base: int
 
     def __post_init__(self) -> None:
-        _at_least("base", self.base, 1)
+        require_whole("base", self.base)
 
     @property
     def first(self) -> int:
@@ -240,7 +238,7 @@ class Basic(BucketRule):
     base: int
 
     def __post_init__(self) -> None:
-        _at_least("base", self.base, 1)
+        require_whole("base", self.base)
 
     @property
     def first(self) -> int:
@@ -283,7 +281,7 @@ class Refit(BucketRule):
     base: int
 
     def __post_init__(self) -> None:
-        _at_least("base", self.base, 1)
+        require_whole("base", self.base)
 
     @property
     def first(self) -> int:
@@ -341,8 +339,8 @@ class Sliding(BucketRule):
     refresh: int
 
     def __post_init__(self) -> None:
-        _at_least("window", self.window, 1)
-        _at_least("refresh", self.refresh, 1)
+        require_whole("window", self.window)
+        require_whole("refresh", self.refresh)
         if self.refresh > half_window(self.window):
             raise ConfigurationError(
                 f"refresh is {self.refresh} for a window of {self.window} blocks; the base would "
@@ -416,10 +414,20 @@ class Sliding(BucketRule):
         """The ledger of all fits until it repeats itself."""
         # From block W on, payments repeat with the refreshes; each ends W steps after it began.
         last = 2 * self.window + self.refresh
-        paid = np.zeros(last)
+        if blocks is not None:
+            last = min(last, max(blocks, self.window))
+        starts: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
         for closed in range(self.window, last + 1 if blocks is None else min(last, blocks) + 1):
             for fit in self.step(closed).fits:
-                paid[fit.start : fit.end] += float(fit.size) ** -power
+                starts[fit.size].append(fit.start)
+        # Fits of a size are counted in integers, so that a total is a sum of few floats.
+        paid = np.zeros(last + 1)
+        for size, begun in sorted(starts.items(), reverse=True):
+            counts = np.zeros(last + 1, np.int64)
+            first = np.frombuffer(begun, np.int64)
+            np.add.at(counts, first, 1)
+            np.add.at(counts, first + size, -1)
+            paid += np.cumsum(counts) * float(size) ** -power
         return float(paid[: self.window + self.refresh].max(initial=0.0))
 
 

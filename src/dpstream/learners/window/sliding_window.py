@@ -6,6 +6,7 @@ Proof in ``sliding_window.proof.md``.
 from dataclasses import dataclass
 
 from dpstream.errors import ConfigurationError
+from dpstream.geometry.declaration import require_whole
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.bucket import Sliding, half_window
 
@@ -27,7 +28,9 @@ class SlidingWindowRelease(BlockLearner):
     refresh: int | None = 1
 
     def __post_init__(self) -> None:
-        if self.block_records < 1 or self.window_records % self.block_records:
+        require_whole("block_records", self.block_records)
+        require_whole("window_records", self.window_records)
+        if self.window_records % self.block_records:
             raise ConfigurationError(
                 f"window_records is {self.window_records} and block_records "
                 f"{self.block_records}; a window is a whole number of blocks"

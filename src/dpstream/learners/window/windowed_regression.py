@@ -128,6 +128,11 @@ class WindowedRegression:
         return "windowed_regression"
 
     @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold."""
+        return self.stream.most_records
+
+    @property
     def window(self) -> None:
         """None: expired records stay protected, so a unit's cap counts over its life."""
         return
