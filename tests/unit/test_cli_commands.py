@@ -259,6 +259,20 @@ def test_a_folder_that_holds_a_stream_is_not_begun_again(folder: Path) -> None:
     assert (folder / "out" / "releases.jsonl").read_bytes() == before
 
 
+def test_a_release_on_demand(folder: Path) -> None:
+    schedule = "[schedule]\n"
+    (folder / "asked.toml").write_text(GOOD.replace(schedule, schedule + "publish_every = 0\n"))
+    done = call("run", "asked.toml", "--input", "rows.csv", "--json", folder=folder)
+    assert json.loads(done.stdout)["new_releases"] == 0
+    (folder / "more.csv").write_text(rows(400))
+    wish = ("--input", "more.csv", "--resume", "--publish-next", "--json")
+    done = call("run", "asked.toml", *wish, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["new_releases"] == 1
+    (line,) = (folder / "out" / "releases.jsonl").read_text().splitlines()
+    assert json.loads(line)["tick"] == 5
+
+
 def test_resume_lists_what_differs(folder: Path) -> None:
     call("run", "good.toml", "--input", "rows.csv", folder=folder)
     (folder / "other.toml").write_text(changed("upper = 2", "upper = 3"))

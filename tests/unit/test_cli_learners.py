@@ -159,6 +159,12 @@ def test_a_perturbed_learner_pays_for_the_ticks_that_publish() -> None:
         "POCP", GOOD["POCP"], schedule="every = 50\nhorizon = 8\npublish_every = 4"
     ).learner
     assert learner.releases == 2
+    # On demand nobody knows how many there will be: prices that never end.
+    learner = stream(
+        "POCP", GOOD["POCP"], schedule="every = 50\nhorizon = 8\npublish_every = 0"
+    ).learner
+    assert learner.releases is None
+    assert learner.price.schedule == "endless"
 
 
 def test_a_clock_leaves_the_size_of_a_tick_to_the_learner_or_to_tick_records() -> None:

@@ -172,6 +172,7 @@ def test_publishing_at_every_so_many_ticks():
     "options",
     [
         {"every": 500, "publish_every": 1},
+        {"every": 500, "publish_every": 0},
         {"every": 512, "start": 64, "ticks_per_doubling": 2, "publish_every": 1},
         {"interval": 3600.0, "clock": "time", "publish_every": 2},
         {"interval": 1.5, "clock": None, "publish_every": 1},

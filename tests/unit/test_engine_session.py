@@ -73,6 +73,24 @@ def test_any_batching_gives_the_same_bytes(schedule: Schedule):
         assert lines_of(stream, sizes, rows) == one
 
 
+def test_on_demand_a_release_comes_only_when_it_is_asked_for():
+    rows = small_records(95)
+    stream = small_stream(schedule=EveryRecords(records=10, publish_every=0), insecure_seed=7)
+    store = MemoryStore()
+    with Session(stream, store=store) as session:
+        assert list(session.run(ArraySource(rows[:25], [8]))) == []
+        session.publish_next()
+        # One wish, one release: of the tick that closes next.
+        assert [r.tick for r in session.run(ArraySource(rows[:75], [8]))] == [3]
+        session.publish_next()
+    # A wish is for the session alone; whoever opens the stream again asks again.
+    with Session(stream, store=store) as session:
+        assert list(session.run(ArraySource(rows[:85], [8]))) == []
+        session.publish_next()
+        assert [r.tick for r in session.run(ArraySource(rows, [8]))] == [9]
+    assert [row.tick for row in store.releases()] == [3, 9]
+
+
 def test_the_released_sum_is_the_exact_sum_plus_the_declared_noise():
     rows = small_records(4000, dimension=40)
     stream = small_stream(dimension=40, insecure_seed=3)

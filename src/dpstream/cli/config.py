@@ -107,7 +107,7 @@ class ScheduleSection(Section):
     clock: str | None = None
     start: Annotated[int, Field(ge=1)] | None = None
     ticks_per_doubling: Annotated[int, Field(ge=1)] | None = None
-    publish_every: Annotated[int, Field(ge=1)] | None = None
+    publish_every: Annotated[int, Field(ge=0)] | None = None
     horizon: Annotated[int, Field(ge=1)] | None = None
     records: Annotated[int, Field(ge=1)] | None = None
     tick_records: Annotated[int, Field(ge=1)] | None = None

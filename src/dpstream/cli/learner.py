@@ -126,9 +126,15 @@ def _tick_records(config: Config) -> int | None:
 
 
 def _releases(config: Config) -> int | None:
-    """Ticks that publish within the horizon: what a perturbed learner pays for."""
+    """Ticks that publish within the horizon: what a perturbed learner pays for.
+
+    None, for no end, where releases are asked for: how often they will be is not known.
+    """
     horizon = assemble_horizon(config, assemble_schedule(config))
-    return None if horizon is None else horizon // (ticks_of(config).publish_every or 1)
+    publish_every = ticks_of(config).publish_every
+    if horizon is None or publish_every == 0:
+        return None
+    return horizon // (publish_every or 1)
 
 
 def _expected_records(config: Config) -> int | None:

@@ -97,6 +97,9 @@ def run(
         Path, typer.Option(help="Folder for the model, releases, ledger, report.")
     ] = Path("out"),
     resume: Annotated[bool, typer.Option(help="Continue the stream kept in the folder.")] = False,
+    publish_next: Annotated[
+        bool, typer.Option(help="Publish when the next tick closes, whatever the schedule says.")
+    ] = False,
     insecure_seed: Annotated[
         int | None, typer.Option(help="TESTS ONLY: fixed noise; voids the guarantee and says so.")
     ] = None,
@@ -108,6 +111,7 @@ def run(
         input_path=input_path,
         out=out,
         resume=resume,
+        publish_next=publish_next,
         insecure_seed=insecure_seed,
         as_json=as_json,
     )

@@ -33,6 +33,7 @@ def run(
     input_path: str | None,
     out: Path,
     resume: bool,
+    publish_next: bool,
     insecure_seed: int | None,
     as_json: bool,
 ) -> None:
@@ -58,7 +59,7 @@ def run(
         _refuse_other_records(stream, source)
     folder.create()
     total = estimated_records(location, config.source.format)
-    summary = _stream(stream, source, folder, config, total)
+    summary = _stream(stream, source, folder, config, total, publish_next=publish_next)
     if as_json:
         print_json(summary)
         return
@@ -104,7 +105,13 @@ def _any_unit(identifier: bytes) -> bytes:
 
 
 def _stream(
-    stream: Stream[Any], source: Source, folder: RunFolder, config: Config, total: int | None
+    stream: Stream[Any],
+    source: Source,
+    folder: RunFolder,
+    config: Config,
+    total: int | None,
+    *,
+    publish_next: bool,
 ) -> Mapping[str, Any]:
     store = SqliteStore(folder.store)
     sinks = (ReleaseLog(folder.releases),)
@@ -112,6 +119,8 @@ def _stream(
     with progress_line(total) as shown:
         session = Session(stream, store=store, sinks=sinks, on_progress=shown)
         with session:
+            if publish_next:
+                session.publish_next()
             try:
                 for _ in session.run(source):
                     new += 1

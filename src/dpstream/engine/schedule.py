@@ -12,6 +12,11 @@ so ``zero_out`` also hides arrival, as long as the source is read at public time
 
 The tick that is open when the stream ends is not published: it stays open, and a later run that
 continues the stream goes on filling it.
+
+Every schedule publishes in one of three ways: at every tick (``publish_every=1``), at every n-th,
+or only when asked (``publish_every=0`` and ``Session.publish_next``). What a release costs is the
+learner's: continual sums are paid for at every tick, published or not; perturbed learners pay for
+releases alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -102,13 +107,18 @@ def _checked(name: str, value: object, *, least: int = 1) -> None:
         raise ConfigurationError(f"schedule: {name} is {value!r}; it must be an integer >= {least}")
 
 
+def _publishes(tick: int, publish_every: int) -> bool:
+    return publish_every > 0 and tick % publish_every == 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class EveryRecords:
     """A tick after every so many records.
 
     Attributes:
         records: the length of a tick.
-        publish_every: publish at every so many ticks; the others close in silence.
+        publish_every: publish at every so many ticks, the others close in silence; 0 to publish
+            only when asked.
     """
 
     records: int
@@ -118,7 +128,7 @@ class EveryRecords:
 
     def __post_init__(self) -> None:
         _checked("every", self.records)
-        _checked("publish_every", self.publish_every)
+        _checked("publish_every", self.publish_every, least=0)
 
     def describe(self) -> dict[str, Any]:
         """Its public parameters."""
@@ -156,7 +166,7 @@ class Thinning:
         start: the length of the first ticks.
         every: the length of the last ones.
         ticks_per_doubling: how many ticks close while the stream doubles.
-        publish_every: publish at every so many ticks.
+        publish_every: publish at every so many ticks; 0 to publish only when asked.
     """
 
     start: int
@@ -170,7 +180,7 @@ class Thinning:
         _checked("start", self.start)
         _checked("every", self.every)
         _checked("ticks_per_doubling", self.ticks_per_doubling)
-        _checked("publish_every", self.publish_every)
+        _checked("publish_every", self.publish_every, least=0)
         if self.start > self.every:
             raise ConfigurationError(
                 f"schedule: start is {self.start} and every is {self.every}; "
@@ -238,7 +248,7 @@ def _count_segments(
         tick = Tick(
             number=position.tick,
             records=records,
-            publish=position.tick % schedule.publish_every == 0,
+            publish=_publishes(position.tick, schedule.publish_every),
         )
         position = replace(position, tick=position.tick + 1, records=records)
         yield Segment(start, stop, tick, position)
@@ -259,7 +269,7 @@ class EveryInterval:
         seconds: the length of a tick.
         time_column: the column with the clock's readings; None for the time of day at which a
             chunk is read.
-        publish_every: publish at every so many ticks.
+        publish_every: publish at every so many ticks; 0 to publish only when asked.
     """
 
     seconds: float
@@ -271,7 +281,7 @@ class EveryInterval:
             raise ConfigurationError(
                 f"schedule: interval is {self.seconds!r}; it must be a positive number of seconds"
             )
-        _checked("publish_every", self.publish_every)
+        _checked("publish_every", self.publish_every, least=0)
 
     @property
     def wall_clock(self) -> bool:
@@ -360,7 +370,7 @@ class EveryInterval:
             number=position.tick,
             records=None,
             time=position.origin + position.tick * self.seconds,
-            publish=position.tick % self.publish_every == 0,
+            publish=_publishes(position.tick, self.publish_every),
         )
 
 

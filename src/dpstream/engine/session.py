@@ -19,6 +19,7 @@ and the next run goes on filling it.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -54,6 +55,7 @@ from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
 from dpstream.engine.uncopyable import Uncopyable
 from dpstream.errors import ConfigurationError, HorizonReached, SourceError, StoreError
+from dpstream.learners.learner import Tick
 from dpstream.privacy.ledger import Ledger, LedgerRow
 from dpstream.release import Release
 
@@ -106,6 +108,7 @@ class Session(Uncopyable, Generic[State]):
         self._on_progress = on_progress
         self._threads = ThreadpoolController()
         self._failed = False
+        self._asked = False
         self._batch: Batch | None = None
         self._published = 0
         # What cannot be afforded is refused before anything is written.
@@ -264,12 +267,12 @@ class Session(Uncopyable, Generic[State]):
 
     def _may_be_refused(self, segment: Segment) -> bool:
         """Whether the horizon or the ledger could refuse what this segment leads to."""
-        tick = segment.closes
+        tick = self._closing(segment)
         paying = tick is not None and tick.publish and self._stream.learner.next_events(tick)
         return self._past_horizon() or bool(paying)
 
     def _take(self, batch: Batch, segment: Segment) -> Ready | None:
-        learner, tick = self._stream.learner, segment.closes
+        learner, tick = self._stream.learner, self._closing(segment)
         if segment.stop > segment.start:
             part = self._participation.admit(
                 batch, segment.start, segment.stop, tick=self._position.tick
@@ -282,7 +285,15 @@ class Session(Uncopyable, Generic[State]):
             return None
         learner.close(self._state, tick)
         self._on_step("closed")
-        return self._publisher.measure(self._state, tick) if tick.publish else None
+        if not tick.publish:
+            return None
+        self._asked = False
+        return self._publisher.measure(self._state, tick)
+
+    def _closing(self, segment: Segment) -> Tick | None:
+        """The tick that a segment completes, published if the schedule says so or it is asked."""
+        tick = segment.closes
+        return replace(tick, publish=True) if tick is not None and self._asked else tick
 
     def _publish(self, ready: Sequence[Ready]) -> None:
         """Make releases durable in one transaction, then show them."""
@@ -297,6 +308,16 @@ class Session(Uncopyable, Generic[State]):
             self._publisher.show(item)
             self._published += 1
         self._failed = False
+
+    def publish_next(self) -> None:
+        """Publish at the next tick that closes, whatever the schedule says of it.
+
+        It must be asked for public reasons, such as a request for a fresh model: never for what a
+        record says. The release costs what the learner's releases cost, and the ledger may refuse
+        it. The wish is kept in memory alone: whoever opens the stream again asks again.
+        """
+        self._require_usable()
+        self._asked = True
 
     def checkpoint(self) -> None:
         """Make everything read so far durable, the open tick included, without a release."""

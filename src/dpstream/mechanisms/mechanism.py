@@ -51,7 +51,7 @@ def measure(
             public bounds must exclude both.
     """
     exact = exact_integers(value)
-    if np.any((exact > MEASURABLE) | (exact < -MEASURABLE)):
+    if exact.size and (exact.max() > MEASURABLE or exact.min() < -MEASURABLE):
         raise ConfigurationError(
             "a measured value exceeds 2**61 lattice units; choose a coarser lattice or tighter "
             "public bounds"
@@ -66,7 +66,7 @@ def exact_integers(value: IntArray) -> IntArray:
     Raises:
         ConfigurationError: if it is not.
     """
-    if value.ndim != 1 or not np.can_cast(value.dtype, np.int64):
+    if value.ndim != 1 or (value.dtype != np.int64 and not np.can_cast(value.dtype, np.int64)):
         raise ConfigurationError(
             f"a measured value has shape {value.shape} and type {value.dtype}; it must be a row "
             "of 64-bit integers on its lattice"

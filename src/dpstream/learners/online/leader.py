@@ -11,7 +11,7 @@ public numbers.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -79,10 +79,11 @@ class Restriction:
 
     def project(self, points: FloatArray) -> FloatArray:
         """The nearest parameters; the set must be projectable."""
-        assert isinstance(self.convex_set, Projectable)
+        # Checked once by ``LeaderProblem``: looking for capabilities takes longer than projecting.
+        convex_set = cast("Projectable", self.convex_set)
         moved = points.copy()
         inner = points[:, self.first :]
-        moved[:, self.first :] = self.convex_set.project(inner.ravel()).reshape(inner.shape)
+        moved[:, self.first :] = convex_set.project(inner.ravel()).reshape(inner.shape)
         return moved
 
 
@@ -124,6 +125,7 @@ def oracle_steps(
     assert isinstance(convex_set, LinearlyOptimizable)
     least = float(quadratic.curvatures.min())
     point = start
+    local = convex_set if isinstance(convex_set, LocallyOptimizable) else None
     for _ in range(steps):
         gradient = quadratic.gradient(point).ravel()
         vertex = convex_set.minimize_linear(gradient)
@@ -131,9 +133,9 @@ def oracle_steps(
         gap = float(gradient @ (point.ravel() - vertex))
         if gap <= 0.0:
             break
-        if isinstance(convex_set, LocallyOptimizable):
+        if local is not None:
             radius = min(convex_set.diameter(), float(np.sqrt(2.0 * gap / least)))
-            vertex = convex_set.minimize_linear_local(point.ravel(), radius, gradient)
+            vertex = local.minimize_linear_local(point.ravel(), radius, gradient)
             _refuse_outside(convex_set, vertex)
         direction = vertex.reshape(point.shape) - point
         slope = float(-gradient @ direction.ravel())

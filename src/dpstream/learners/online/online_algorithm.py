@@ -7,7 +7,8 @@ Its iterate is secret. What it declares is how far one record can move the itera
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, Protocol, TypeGuard
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
@@ -48,12 +49,12 @@ class StepProblem:
     domain: Domain
     clipped: bool = False
 
-    @property
+    @cached_property
     def lipschitz(self) -> float:
         """The largest gradient of a record's own part: the regulariser's cancels."""
         return self.slope * self.length
 
-    @property
+    @cached_property
     def bend(self) -> float:
         """The largest second derivative of a record's own part along its features.
 
@@ -69,7 +70,7 @@ class StepProblem:
             "the implicit algorithm, or a smooth loss"
         )
 
-    @property
+    @cached_property
     def code(self) -> tuple[int, float]:
         """The loss as the compiled loops know it, and its threshold.
 
@@ -109,7 +110,6 @@ class OnlineAlgorithm(Protocol):
         ...
 
 
-@runtime_checkable
 class SteppingAlgorithm(OnlineAlgorithm, Protocol):
     """An algorithm that keeps its iterate and takes one step per record."""
 
@@ -146,7 +146,6 @@ class SteppingAlgorithm(OnlineAlgorithm, Protocol):
         ...
 
 
-@runtime_checkable
 class RememberingAlgorithm(OnlineAlgorithm, Protocol):
     """An algorithm that keeps the records and finds its iterate when it is asked."""
 
@@ -157,3 +156,13 @@ class RememberingAlgorithm(OnlineAlgorithm, Protocol):
     def leader(self, problem: StepProblem, batch: Batch) -> FloatArray:
         """The iterate after the batch's records: secret."""
         ...
+
+
+def takes_steps(algorithm: OnlineAlgorithm) -> TypeGuard[SteppingAlgorithm]:
+    """Whether it takes a step per record. Cheap, for releases may come at every record."""
+    return hasattr(algorithm, "run")
+
+
+def remembers(algorithm: OnlineAlgorithm) -> TypeGuard[RememberingAlgorithm]:
+    """Whether it keeps the records and finds its leader when asked."""
+    return hasattr(algorithm, "leader")

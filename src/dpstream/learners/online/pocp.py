@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from scipy import special
@@ -25,9 +25,10 @@ from dpstream.learners.learner import Arrays, Outcome, Tick
 from dpstream.learners.online.gradient_stack import natural_slope
 from dpstream.learners.online.online_algorithm import (
     OnlineAlgorithm,
-    RememberingAlgorithm,
     SteppingAlgorithm,
     StepProblem,
+    remembers,
+    takes_steps,
 )
 from dpstream.learners.online.release_price import ReleasePrice, Schedule
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss, SmoothGeneralisedLinearLoss
@@ -75,10 +76,10 @@ def release_sensitivity(
     else:
         shift = _mean_shift(algorithm, problem, steps)
     changes = {Neighbours.ZERO_OUT: 1, Neighbours.REPLACE: 2}[neighbours]
-    if isinstance(algorithm, SteppingAlgorithm):
+    if takes_steps(algorithm):
         drift = float_drift(algorithm, problem, steps=steps, output=output, width=width)
     else:
-        assert isinstance(algorithm, RememberingAlgorithm)
+        assert remembers(algorithm)
         drift = algorithm.inexactness(problem, steps)
     return (changes * cap * shift + 2.0 * drift) * _ROUNDED_UP
 
@@ -188,10 +189,10 @@ class POCP:
 
     def __post_init__(self) -> None:
         self._check()
-        remembers = isinstance(self.algorithm, RememberingAlgorithm)
+        leads = remembers(self.algorithm)
         constant = self.constant_scale
         if constant is None:
-            constant = 1.0 if remembers else STEP_CONSTANT
+            constant = 1.0 if leads else STEP_CONSTANT
         object.__setattr__(self, "constant", constant)
         slope = self.slope_clip
         if slope is None:
@@ -204,7 +205,7 @@ class POCP:
             domain=self.domain,
             clipped=self.slope_clip is not None,
         )
-        if not remembers:
+        if not leads:
             _ = problem.code
         self.algorithm.shift(problem, 1)
         schedule: Schedule = "endless" if self.releases is None else "optimal"
@@ -218,7 +219,7 @@ class POCP:
         object.__setattr__(self, "mu", gaussian_mu(self.budget))
 
     def _check(self) -> None:
-        if isinstance(self.algorithm, RememberingAlgorithm):
+        if remembers(self.algorithm):
             if not (math.isfinite(self.modulus) and self.modulus >= 0):
                 raise ConfigurationError(
                     f"modulus is {self.modulus}; it must be finite and at least 0"
@@ -311,12 +312,12 @@ class POCP:
 
     def learn(self, state: PerturbedState, batch: Batch) -> None:
         """Take one step per record, or remember them; the same for any batching."""
-        if isinstance(self.algorithm, RememberingAlgorithm):
+        if remembers(self.algorithm):
             if len(batch):
                 state.rows.append(batch.rows.copy())
             state.steps += len(batch)
             return
-        assert isinstance(self.algorithm, SteppingAlgorithm)
+        assert takes_steps(self.algorithm)
         rows = batch.rows[:, self._first :]
         self.algorithm.run(
             self.problem,
@@ -364,7 +365,7 @@ class POCP:
 
     def _secret_value(self, state: PerturbedState) -> FloatArray:
         """What a release shows through noise."""
-        if isinstance(self.algorithm, RememberingAlgorithm):
+        if remembers(self.algorithm):
             if not state.steps:
                 return state.point
             # One piece from now on: pieces of any batching give the same rows in the same order.
@@ -380,7 +381,7 @@ class POCP:
             "total": state.total.copy(),
             "numbers": np.array([state.steps, state.released], np.int64),
         }
-        if isinstance(self.algorithm, RememberingAlgorithm):
+        if remembers(self.algorithm):
             rows = np.concatenate([np.zeros((0, self.domain.width)), *state.rows])
             arrays["rows"] = rows.astype(np.int64)
         return arrays
@@ -394,11 +395,11 @@ class POCP:
 
     # --- calibration ---------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _first(self) -> int:
         return 0 if self.domain.intercept else 1
 
-    @property
+    @cached_property
     def _width(self) -> int:
         return self.domain.dimension + 1 - self._first
 
@@ -433,8 +434,8 @@ class POCP:
         point = released.copy()
         constants = 1 - self._first
         if self.convex_set is not None:
-            assert isinstance(self.convex_set, Projectable)
-            point[constants:] = self.convex_set.project(point[constants:])
+            # Checked once: looking for a capability takes longer than a release may.
+            point[constants:] = cast("Projectable", self.convex_set).project(point[constants:])
         if constants:
             point[0] *= self.constant
         return {
