@@ -15,8 +15,17 @@ from dpstream.mechanisms.exponential import (
     score_sensitivity,
 )
 from dpstream.mechanisms.gaussian import gaussian_event
+from dpstream.mechanisms.held_out import (
+    EXPONENT,
+    held_out_event,
+    held_out_range,
+    held_out_scale,
+    held_out_totals,
+)
 from dpstream.mechanisms.mechanism import bounded_sum_sensitivity
 from dpstream.mechanisms.spherical_laplace import spherical_laplace_event
+from dpstream.privacy.bounds import curve_of
+from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours
 from dpstream.randomness.public import public_generator
 
@@ -138,3 +147,47 @@ def test_selection_has_the_range_it_claims_after_rounding():
     exact = exponential_event("select", sensitivity=shift, scale=scale).epsilon
     loss = log_softmax(np.array([0.0, 0.0]), scale) - log_softmax(np.array([shift, -shift]), scale)
     assert 0.999 * exact <= np.ptp(loss) <= exact
+
+
+ODD_GAINS = (0.0, 1.0, 0.5, 1.0 / 3.0, -7.0, 1e300, math.inf, -math.inf, math.nan, 1.0 + 2.0**-52)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_no_held_out_record_moves_candidates_further_apart_than_claimed(neighbours: Neighbours):
+    candidates, scale = 3, 0.8
+    rows = [np.array(row) for row in itertools.product(ODD_GAINS, repeat=candidates)]
+    null = np.zeros(candidates)
+    others = GENERATOR.uniform(-0.5, 1.5, (50, candidates))
+    befores = [null] if neighbours is Neighbours.ZERO_OUT else rows[::7]
+    claimed = held_out_event("choice", neighbours=neighbours, scale=scale).epsilon
+    worst = 0.0
+    for before in befores:
+        start = held_out_totals(np.vstack([others, before]))
+        for after in rows:
+            change = held_out_totals(np.vstack([others, after])) - start
+            worst = max(worst, float(np.ptp(change)) * 2.0**EXPONENT)
+            if neighbours is Neighbours.ZERO_OUT:
+                assert (change >= 0).all()  # all one way: half the range of a replacement
+    assert worst == held_out_range(neighbours)  # attained, and never exceeded
+    totals = np.array([[0, 0, 0], [worst, 0, 0 if worst == 1.0 else worst / 2]])
+    loss = log_softmax(totals[1], scale) - log_softmax(totals[0], scale)
+    assert 0.999 * claimed <= np.ptp(loss) <= claimed
+
+
+def test_held_out_totals_are_the_same_in_any_order():
+    gains = GENERATOR.uniform(-0.1, 1.1, (5000, 4))
+    gains[::9] = np.nan
+    whole = held_out_totals(gains)
+    np.testing.assert_array_equal(held_out_totals(gains[::-1]), whole)
+    parts = [held_out_totals(part) for part in np.array_split(gains, 7)]
+    np.testing.assert_array_equal(sum(parts), whole)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_held_out_choice_spends_its_budget(neighbours: Neighbours, delta: float):
+    budget = Budget(epsilon=0.7, delta=delta)
+    event = held_out_event(
+        "choice", neighbours=neighbours, scale=held_out_scale(budget, neighbours)
+    )
+    assert 0.999 * 0.7 <= curve_of(event).epsilon(delta) <= 0.7

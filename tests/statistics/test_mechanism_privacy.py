@@ -17,6 +17,7 @@ from dpstream.mechanisms.discrete_gaussian import (
 )
 from dpstream.mechanisms.exponential import exponential_event, select_exponential
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
+from dpstream.mechanisms.held_out import choose_held_out, held_out_event
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
 from dpstream.mechanisms.spherical_laplace import (
     measure_spherical_laplace,
@@ -148,6 +149,34 @@ def test_selection_has_the_range_it_claims(factor: float):
     claimed = exponential_event("select", sensitivity=1.0, scale=1.6).epsilon
     found, error = log_odds_range(1.6 * factor)
     assert (abs(found - claimed) < LIMIT * error) == (factor == 1.0)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("factor", [1.0, 0.5, 2.0])
+def test_a_held_out_choice_has_the_range_it_claims(neighbours: Neighbours, factor: float):
+    # Among twenty records one that gains by the first model alone; in its place none, or one that
+    # gains by the second alone: the worst cases.
+    scale, others = 1.3, np.full((20, 2), 0.25)
+    worlds = {0: np.array([0.0, 0.0]), 1: np.array([1.0, 0.0])}
+    if neighbours is Neighbours.REPLACE:
+        worlds[0] = np.array([0.0, 1.0])
+    odds, variance = [], 0.0
+    for world, gains in worlds.items():
+        table = np.vstack([others, gains])
+        chosen = [
+            int(
+                choose_held_out(
+                    table, scale=scale * factor, address=(10, world, run), noise=NOISE
+                ).value[0]
+            )
+            for run in range(RUNS)
+        ]
+        counts = np.bincount(chosen, minlength=2)
+        odds.append(math.log(counts[0] / counts[1]))
+        variance += float(np.sum(1 / counts))
+    claimed = held_out_event("choice", neighbours=neighbours, scale=scale).epsilon
+    far = abs(odds[1] - odds[0] - claimed) >= LIMIT * math.sqrt(variance)
+    assert far == (factor != 1.0)
 
 
 def residuals(measure, factor: float) -> FloatArray:

@@ -18,6 +18,7 @@ from dpstream.estimators import (
     PrivateMean,
     PrivateProjectedLasso,
     PrivateRidge,
+    PrivateSelection,
     PrivateSGDClassifier,
     PrivateSGDRegressor,
     PublicHashing,
@@ -51,6 +52,16 @@ ESTIMATORS = [
     WindowedLogisticRegression(**SHARED, window=40, release_every=10),
     WindowedLogisticRegression(**SHARED, decay=0.5, release_every=10),
     PrivateMean(**SHARED),
+    PrivateSelection(
+        PrivateRidge(bounds=(-10.0, 10.0), target_bounds=(-100.0, 100.0)),
+        {"alpha": [0.1, 1.0]},
+        budget=SHARED["budget"],
+    ),
+    PrivateSelection(
+        PrivateLogisticRegression(bounds=(-10.0, 10.0)),
+        {"alpha": [0.1, 1.0]},
+        budget=SHARED["budget"],
+    ),
     PublicScaler(bounds=(-10.0, 10.0)),
     PublicOneHot(categories=["1", "2", "3"]),
     PublicHashing(n_features=8),
@@ -85,7 +96,8 @@ def expected_failures(estimator: object) -> dict[str, str]:
         return {}
     if isinstance(estimator, PublicScaler | PublicRandomProjection):
         return {"check_dtype_object": ROWS}
-    if isinstance(estimator, REGRESSORS):
+    inner = estimator.estimator if isinstance(estimator, PrivateSelection) else estimator
+    if isinstance(inner, REGRESSORS):
         return {"check_dtype_object": CELLS, "check_supervised_y_no_nan": TARGETS}
     return {"check_dtype_object": CELLS}
 

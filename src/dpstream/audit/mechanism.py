@@ -36,13 +36,16 @@ from dpstream.mechanisms.exponential import (
     select_exponential,
 )
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
+from dpstream.mechanisms.held_out import choose_held_out, held_out_event, held_out_scale
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.spherical_laplace import (
     measure_spherical_laplace,
     spherical_laplace_event,
 )
 from dpstream.privacy.bounds import curve_of
+from dpstream.privacy.budget import Budget
 from dpstream.privacy.calibrate import gaussian_mu, zcdp_rho
+from dpstream.privacy.unit import Neighbours
 from dpstream.release import Measurement
 
 EXPONENT = -20
@@ -238,6 +241,34 @@ def _exponential(runs: int, noise: Noise) -> Evidence:
     return replace(evidence, claim=curve_of(event))
 
 
+def held_out_worlds() -> tuple[FloatArray, FloatArray]:
+    """Gains of two records: one speaks against the other, until it is replaced by its double."""
+    first = np.zeros(CANDIDATES)
+    first[0] = 1.0
+    return np.array([first, 1.0 - first]), np.array([first, first])
+
+
+def _held_out(runs: int, noise: Noise) -> Evidence:
+    epsilon = 2.0
+    scale = held_out_scale(Budget(epsilon=epsilon, delta=0.0), Neighbours.REPLACE)
+
+    def world(name: str, gains: FloatArray) -> IntArray:
+        source = noise.child(name)
+        made = [
+            choose_held_out(gains, scale=scale, address=(run,), noise=source) for run in range(runs)
+        ]
+        return np.array([each.value[0] for each in made])
+
+    without, present = held_out_worlds()
+    event = held_out_event("choice", neighbours=Neighbours.REPLACE, scale=scale)
+    evidence = selection_evidence(world("without", without), world("present", present), epsilon)
+    return replace(
+        evidence,
+        claim=curve_of(event),
+        neighbours="a record that gains by all models but one, and one that gains by that alone",
+    )
+
+
 def selection_evidence(without: IntArray, present: IntArray, epsilon: float) -> Evidence:
     """Attack selections: equal scores, and one score up while all others go down.
 
@@ -308,6 +339,7 @@ MECHANISM_AUDITS: Mapping[str, Callable[[int, Noise], Evidence]] = {
     "measure_discrete_gaussian": _discrete_gaussian,
     "measure_spherical_laplace": _spherical_laplace,
     "select_exponential": _exponential,
+    "choose_held_out": _held_out,
     "ContinualSum": _continual_sum,
     "MomentLayout": moment_evidence,
 }

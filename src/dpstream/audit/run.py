@@ -38,6 +38,7 @@ LEARNER_RUNS = 800
 _OWN_RUNS: Mapping[str, int] = {
     "measure_spherical_laplace": 10_000,
     "select_exponential": 60_000,
+    "choose_held_out": 60_000,
     "poisson_sample": 1200,
     "MomentRegression": 1600,
     "ObjectivePerturbation": 1600,

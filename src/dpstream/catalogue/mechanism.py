@@ -38,6 +38,14 @@ MECHANISMS = (
         guarantee="bounded range, epsilon = 2 shift / scale",
     ),
     Entry(
+        name="choose_held_out",
+        kind=Kind.MECHANISM,
+        target=f"{_AT}.held_out:choose_held_out",
+        source="McSherry, Talwar 2007; Chaudhuri, Monteleoni, Sarwate 2011, section 6",
+        summary="which of several released models held-out records gain most by",
+        guarantee="bounded range, epsilon = 1 / scale, twice that under replace",
+    ),
+    Entry(
         name="poisson_sample",
         kind=Kind.MECHANISM,
         target=f"{_AT}.poisson_sample:poisson_sample",

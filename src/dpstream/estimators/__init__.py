@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         PrivateSGDClassifier,
         PrivateSGDRegressor,
     )
+    from dpstream.estimators.selection import PrivateSelection
     from dpstream.estimators.windowed import WindowedLogisticRegression
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "river_model": ("RiverClassifier", "RiverRegressor"),
     "scaler": ("PublicScaler",),
     "scores": ("PrivateLogisticRegression", "PrivateSGDClassifier", "PrivateSGDRegressor"),
+    "selection": ("PrivateSelection",),
     "windowed": ("WindowedLogisticRegression",),
 }
 
@@ -56,6 +58,7 @@ __all__ = [
     "PrivateRidge",
     "PrivateSGDClassifier",
     "PrivateSGDRegressor",
+    "PrivateSelection",
     "PublicHashing",
     "PublicOneHot",
     "PublicRandomProjection",

@@ -59,6 +59,11 @@ class Grant:
         return self._budget
 
     @property
+    def durable(self) -> bool:
+        """Whether it pays for a stream in a store, which outlives this process."""
+        return self._store is not None
+
+    @property
     def insecure_seed(self) -> None:
         """None: noise comes from the store's secret."""
         return

@@ -9,6 +9,7 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
+from dpstream.domain.row_product import row_products
 from dpstream.errors import ConfigurationError
 from dpstream.estimators.bounds import Bounded, stated_bounds
 from dpstream.estimators.transformer import PublicTransformer
@@ -62,23 +63,11 @@ class PublicRandomProjection(PublicTransformer):
     def _map(self, values: FloatArray) -> FloatArray:
         assert self.bounded_.norm is not None
         with np.errstate(over="ignore", invalid="ignore"):
-            projected = _in_order(values, self._matrix)
-            lengths = np.sqrt(_in_order(projected**2, np.ones((projected.shape[1], 1)))[:, 0])
+            projected = row_products(values, self._matrix)
+            lengths = np.sqrt(row_products(projected**2, np.ones((projected.shape[1], 1)))[:, 0])
         over = lengths > self.bounded_.norm
         projected[over] *= (self.bounded_.norm / lengths[over])[:, None]
         return projected
-
-
-def _in_order(rows: FloatArray, matrix: FloatArray) -> FloatArray:
-    """``rows @ matrix``, summed over columns from the first to the last.
-
-    BLAS orders its sums by the shape of the whole table: a row would come out otherwise, by a last
-    bit, alone than among others, and a stream would depend on how it was batched.
-    """
-    total = np.zeros((rows.shape[0], matrix.shape[1]))
-    for place in range(matrix.shape[0]):
-        total += rows[:, place, None] * matrix[place]
-    return total
 
 
 def _largest(column: object, owner: str) -> float:

@@ -15,6 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from dpstream.domain.batch import RawChunk
 from dpstream.errors import SchemaError
+from dpstream.estimators.bounds import BoundedArray
 
 
 def table(X: Any, *, owner: str) -> Any:
@@ -56,6 +57,21 @@ def _check_shape(shape: tuple[int, ...], owner: str) -> None:
 def is_frame(X: Any) -> bool:
     """Whether it is a data frame or table in memory."""
     return nw.dependencies.is_into_dataframe(X)
+
+
+def part(X: Any, start: int, stop: int) -> Any:
+    """Consecutive records of a ``table``, of the same kind and with the bounds it carries.
+
+    Args:
+        X: of ``table``.
+        start: the first record.
+        stop: one past the last.
+    """
+    if is_frame(X):
+        return nw.from_native(X, eager_only=True)[start:stop].to_native()
+    rows = np.asarray(X)[start:stop]
+    bounded = X.bounded if isinstance(X, BoundedArray) else None
+    return rows if bounded is None else BoundedArray.of(rows, bounded)
 
 
 def column_names(X: Any) -> list[str]:

@@ -10,7 +10,7 @@ is missing, unbounded or unknown never raises an error.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, Self, cast
@@ -19,17 +19,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpstream.domain.batch import Batch, RawChunk
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import Target
 from dpstream.engine.call_schedule import EveryCall
-from dpstream.engine.schedule import EveryInterval, EveryRecords, Schedule
+from dpstream.engine.schedule import EveryInterval, EveryRecords, Position, Schedule
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
 from dpstream.estimators.bounds import Bounded, provenance_of, stated_bounds
 from dpstream.estimators.grant import Grant, Rehearsal, require_funding
 from dpstream.estimators.records import chunk, column_names, table, targets
-from dpstream.learners.learner import Learner
+from dpstream.learners.learner import Learner, Tick
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.privacy.unit import Neighbours, Unit
@@ -70,6 +71,16 @@ class Declaration:
             "unit": self.unit,
             "neighbours": self.neighbours,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """A stream that has not begun, and who would pay for it."""
+
+    funding: Grant | Rehearsal
+    stream: Stream[Any]
+    domain: Domain
+    provenance: Mapping[str, str]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -161,7 +172,8 @@ class StreamEstimator(BaseEstimator):
     def _name(self) -> str:
         return type(self).__name__
 
-    def _begin(self, X: Any, y: Any, users: Any, timestamps: Any, *, begin: bool) -> None:
+    def _plan(self, X: Any, y: Any, users: Any, timestamps: Any) -> _Plan:
+        """What a stream that begins with these records would be, from public things alone."""
         funding = require_funding(self.budget, self._name)
         names = column_names(X)
         bounded = stated_bounds(X, names, self.bounds, self.norm_bound, owner=self._name)
@@ -174,17 +186,56 @@ class StreamEstimator(BaseEstimator):
         stream = Stream(
             learner=learner, schedule=self._schedule(), insecure_seed=funding.insecure_seed
         )
+        return _Plan(
+            funding=funding,
+            stream=stream,
+            domain=declared.domain,
+            provenance=provenance_of(bounded),
+        )
+
+    def planned(self, X: Any, y: Any) -> tuple[Stream[Any], list[Tick]]:
+        """The stream that ``fit`` would begin, and the ticks it would close; nothing is spent.
+
+        Args:
+            X: the records that ``fit`` will get; their form is read, not their values.
+            y: their targets; read on a ``Rehearsal`` alone.
+        """
+        stream = self._plan(X, y, None, None).stream
+        segments = stream.schedule.segments(Position(), int(X.shape[0]), None)
+        closed = [segment.closes for segment in segments]
+        return stream, [tick for tick in closed if tick is not None and tick.publish]
+
+    def admitted(self, X: Any, y: Any) -> Batch:
+        """The records as ``fit`` would admit them. Secret.
+
+        Raises:
+            SchemaError: if they do not fit the declared columns.
+        """
+        plan = self._plan(X, y, None, None)
+        return plan.stream.admit(self._chunk(X, y, None, None, offset=0), unit_hash=_no_units)
+
+    def rebill(self, release: Release[Model], rows: Sequence[LedgerRow]) -> None:
+        """Put a bill that covers more than this estimator's fit in place of its own.
+
+        Args:
+            release: the same value, under the guarantee of everything that was billed.
+            rows: the whole ledger's.
+        """
+        self.release_, self._rows = release, tuple(rows)
+
+    def _begin(self, X: Any, y: Any, users: Any, timestamps: Any, *, begin: bool) -> None:
+        plan = self._plan(X, y, users, timestamps)
         if begin and self.release_every is not None and len(X) < self.release_every:
             raise ConfigurationError(
                 f"{self._name} has release_every={self.release_every}, and fit got {len(X)} "
                 "records, which fill no tick: nothing would be released. Lower release_every, or "
                 "use partial_fit, which waits for more records; nothing was spent"
             )
-        store = funding.take(self._name)
+        store = plan.funding.take(self._name)
         self.close()
         self._forget()
-        self._domain, self._provenance = declared.domain, provenance_of(bounded)
-        self._session = Session(stream, store=store)
+        self._domain, self._provenance = plan.domain, plan.provenance
+        self._session = Session(plan.stream, store=store)
         if self._session.records and begin:
             self.close()
             raise ConfigurationError(
@@ -249,22 +300,25 @@ class StreamEstimator(BaseEstimator):
 
     def _continue(self, X: Any, y: Any, users: Any, timestamps: Any) -> None:
         self._check_roles(users, timestamps)
+        records = self._chunk(X, y, users, timestamps, offset=self._session.records)
+        self._show(list(self._session.learn(records)))
+        self._session.checkpoint()
+
+    def _chunk(self, X: Any, y: Any, users: Any, timestamps: Any, *, offset: int) -> RawChunk:
         extra: dict[str, Any] = {}
         if users is not None:
             extra[self._extra["user"]] = users
         if timestamps is not None:
             extra[self._extra["time"]] = timestamps
-        records = chunk(
+        return chunk(
             X,
             y,
             names=self._names,
             target=self._extra["target"],
-            offset=self._session.records,
+            offset=offset,
             extra=extra,
             owner=self._name,
         )
-        self._show(list(self._session.learn(records)))
-        self._session.checkpoint()
 
     def _show(self, releases: list[Release[Model]]) -> None:
         if releases:
@@ -333,6 +387,11 @@ def whole(name: str, value: Any, owner: str) -> int | None:
             f"{owner} has {name}={value!r}; it must be None or a whole number from 1"
         )
     return int(value)
+
+
+def _no_units(identifier: bytes) -> bytes:
+    """Streams of single records hash nobody."""
+    raise AssertionError("a stream of records has no unit column")
 
 
 def _unused(role: str, names: list[str]) -> str:

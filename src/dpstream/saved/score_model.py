@@ -13,6 +13,7 @@ from scipy import special
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.domain import Domain
+from dpstream.domain.row_product import row_products
 from dpstream.domain.target import LabelTarget
 from dpstream.errors import ConfigurationError
 
@@ -94,8 +95,8 @@ class ScoreModel:
         return np.nan_to_num(self.domain.features(data), nan=0.0) / mapping.scale + mapping.centre
 
     def scores(self, data: Any) -> FloatArray:
-        """``(rows, scores)``."""
-        return self.inputs(data) @ self.coefficients.T + self.intercepts
+        """``(rows, scores)``; a row's are the same alone and among others."""
+        return row_products(self.inputs(data), self.coefficients.T) + self.intercepts
 
     def values(self, scores: FloatArray) -> FloatArray:
         """Predicted numbers, ``(rows, targets)``; for models without labels."""

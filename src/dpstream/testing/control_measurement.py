@@ -13,6 +13,7 @@ from dpstream.audit.finding import Finding
 from dpstream.audit.gaussian import GaussianWorlds, Search, gaussian_evidence
 from dpstream.audit.mechanism import (
     CANDIDATES,
+    held_out_worlds,
     noise_alone,
     selection_evidence,
     spherical_evidence,
@@ -21,6 +22,7 @@ from dpstream.audit.moments import STACK, measure_stack, stack_evidence
 from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.mechanisms.exponential import score_sensitivity, select_exponential
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
+from dpstream.mechanisms.held_out import choose_held_out, held_out_scale
 from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
 from dpstream.mechanisms.moments import MomentWeights, moment_sensitivity
 from dpstream.mechanisms.public import public_generator
@@ -287,6 +289,36 @@ def _one_sided_scores(seed: int, broken: bool) -> Sequence[Finding]:
     ).findings
 
 
+def _held_out(fault: str) -> Attack:
+    """A choice by held-out records that are replaced."""
+    epsilon = 2.0
+    budget = Budget(epsilon=epsilon, delta=0.0)
+
+    def attack(seed: int, broken: bool) -> Sequence[Finding]:
+        hidden = Neighbours.ZERO_OUT if broken and fault == "range" else Neighbours.REPLACE
+        scale = held_out_scale(budget, hidden)
+        if broken and fault == "doubled":
+            scale *= 2.0
+        noise = Noise.insecure(seed)
+
+        def world(name: str, gains: FloatArray) -> IntArray:
+            source = noise.child(name)
+            # A mean over records in place of their sum, with the sum's noise.
+            shown = gains / len(gains) if broken and fault == "mean" else gains
+            made = [
+                choose_held_out(shown, scale=scale, address=(run,), noise=source)
+                for run in range(RUNS)
+            ]
+            return np.array([each.value[0] for each in made])
+
+        without, present = held_out_worlds()
+        return selection_evidence(
+            world("without", without), world("present", present), epsilon
+        ).findings
+
+    return attack
+
+
 def measurement_controls() -> tuple[Control, ...]:
     """Faults of measurements."""
     zero_out = moment_sensitivity(STACK.weights, Neighbours.ZERO_OUT)
@@ -330,4 +362,7 @@ def measurement_controls() -> tuple[Control, ...]:
             "measure_spherical_laplace", "Gaussian noise for a pure claim", _spherical("gaussian")
         ),
         control("select_exponential", "Gumbel scale for one-sided sensitivity", _one_sided_scores),
+        control("choose_held_out", "zero_out noise under replace", _held_out("range")),
+        control("choose_held_out", "twice the noise that is claimed", _held_out("doubled")),
+        control("choose_held_out", "a mean's scores with a sum's noise", _held_out("mean")),
     )
