@@ -208,6 +208,11 @@ def test_the_engine_runs_it_for_as_many_releases_as_were_priced() -> None:
         ({"schedule": "endless"}, "endless"),
         ({"schedule": "other"}, "schedule"),
         ({"releases": 0}, "releases"),
+        ({"releases": 2.5}, "whole number"),
+        ({"releases": None, "head_start": math.nan}, "whole number"),
+        ({"modulus": 1e-300}, "larger modulus"),
+        ({"modulus": math.nan}, "move the iterate without bound"),
+        ({"slope_clip": math.inf}, "sensitivity would be"),
         ({"releases": None, "schedule": "uniform"}, "uniform"),
         ({"head_start": 0}, "head_start"),
         ({"convex_set": NuclearBall(rows=3, columns=1)}, None),
@@ -291,6 +296,40 @@ def test_pqftl_is_the_regression_with_a_penalty_per_record() -> None:
             horizon=4,
             alpha=0.0,
         )
+
+
+@pytest.mark.parametrize("make", [wdp_cocop, wdp_cocol])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window": 0}, "window is 0"),
+        ({"window": -4}, "window is -4"),
+        ({"window": 2.5}, "whole number"),
+        ({"window": 4, "strategy": "chain"}, "has no window"),
+        ({"modulus": 0.0}, "needs strong convexity"),
+        ({"modulus": math.nan}, "needs strong convexity"),
+        ({"noise": NoiseKind.SPHERICAL_LAPLACE, "strategy": "auto"}, None),
+        (
+            {"domain": Domain.vectors(3, norm_bound=1.0, target_bound=1.0, intercept=True)},
+            "sensitivity",
+        ),
+    ],
+)
+def test_expiring_declarations_that_cannot_hold_are_refused(
+    make: object, settings: dict[str, object], message: str | None
+) -> None:
+    given: dict[str, object] = {
+        "domain": Domain.vectors(3, norm_bound=1.0, target_bound=1.0),
+        "budget": BUDGET,
+        "unit": Unit(),
+        "neighbours": Neighbours.REPLACE,
+        "loss": SquaredLoss(),
+        "window": 4,
+        "modulus": 0.5,
+        "convex_set": L2Ball(dimension=3, radius=1.0),
+    }
+    with pytest.raises(ConfigurationError, match=message):
+        make(**(given | settings))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("make", [wdp_cocop, wdp_cocol])

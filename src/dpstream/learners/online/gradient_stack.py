@@ -41,6 +41,10 @@ PARAMETER_BITS = 32
 LARGEST_SLOPE = 1024.0
 """Slopes beyond it would leave BLAS too few rows per exact block."""
 
+NO_SLOPE = "the sensitivity would be zero or infinite"
+NO_CONSTANT = "drop it, or take a domain without intercept"
+"""What follows from declarations that are not positive numbers."""
+
 _ROUNDED_UP = 1.0 + 2.0**-50
 _SHRINK = 1.0 - 2.0**-40
 
@@ -131,17 +135,18 @@ class GradientStack:
                 f"curvature is {self.curvature!r}; it must be one of "
                 f"{', '.join(get_args(Curvature))}"
             )
-        require_positive("slope_clip", self.slope)
-        require_positive("loss_bound", self.loss_bound)
+        require_positive("slope_clip", self.slope, otherwise=NO_SLOPE)
+        require_positive("loss_bound", self.loss_bound, otherwise="losses are clipped to it")
         if self.slope > LARGEST_SLOPE:
             raise ConfigurationError(
                 f"slope_clip is {self.slope}; it must be at most {LARGEST_SLOPE:g}: scale the "
                 "targets, or clip gradients earlier"
             )
-        for name in ("moment_weight", "constant_scale"):
-            needed = self.curvature != "none" if name == "moment_weight" else self.domain.intercept
-            if needed:
-                require_positive(name, getattr(self, name))
+        if self.curvature != "none":
+            unweighted = "take curvature='none' to measure no second moments"
+            require_positive("moment_weight", self.moment_weight, otherwise=unweighted)
+        if self.domain.intercept:
+            require_positive("constant_scale", self.constant_scale, otherwise=NO_CONSTANT)
         for name in ("loss_weight", "count_weight"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ConfigurationError(

@@ -22,7 +22,7 @@ from dpstream.geometry.convex_set import ConvexSet, Projectable
 from dpstream.geometry.declaration import require_positive
 from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
-from dpstream.learners.online.gradient_stack import natural_slope
+from dpstream.learners.online.gradient_stack import NO_CONSTANT, NO_SLOPE, natural_slope
 from dpstream.learners.online.online_algorithm import (
     OnlineAlgorithm,
     SteppingAlgorithm,
@@ -217,6 +217,12 @@ class POCP:
         object.__setattr__(self, "problem", problem)
         object.__setattr__(self, "price", price)
         object.__setattr__(self, "mu", gaussian_mu(self.budget))
+        # Noise is largest at the first release: what float64 cannot hold is refused at once.
+        if not math.isfinite(self.noise_scale(1, 1)[0]):
+            raise ConfigurationError(
+                f"modulus is {self.modulus} and the noise that it needs is beyond float64; give a "
+                "larger modulus, or clip slopes"
+            )
 
     def _check(self) -> None:
         if remembers(self.algorithm):
@@ -230,11 +236,15 @@ class POCP:
                     "is published itself, with a constant of size 1: drop both"
                 )
         else:
-            require_positive("modulus, the strong convexity,", self.modulus)
+            require_positive(
+                "modulus, the strong convexity,",
+                self.modulus,
+                otherwise="without it one record could move the iterate without bound",
+            )
         if self.constant_scale is not None:
-            require_positive("constant_scale", self.constant_scale)
+            require_positive("constant_scale", self.constant_scale, otherwise=NO_CONSTANT)
         if self.slope_clip is not None:
-            require_positive("slope_clip", self.slope_clip)
+            require_positive("slope_clip", self.slope_clip, otherwise=NO_SLOPE)
         if self.output not in get_args(Output):
             raise ConfigurationError(
                 f"output is {self.output!r}; it must be one of {', '.join(get_args(Output))}"

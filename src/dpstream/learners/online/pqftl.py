@@ -51,7 +51,7 @@ def pqftl(
         intervals: whether releases carry standard errors and intervals, which take most of a
             release's time where the leader is restricted.
     """
-    require_positive("alpha", alpha)
+    require_positive("alpha", alpha, otherwise="the leader needs strong convexity")
     return PrivIncReg1(
         domain=domain,
         budget=budget,

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from dpstream.errors import ConfigurationError
+from dpstream.geometry.declaration import require_whole
 
 Schedule = Literal["uniform", "optimal", "endless"]
 
@@ -42,10 +43,9 @@ class ReleasePrice:
                 f"price schedule {self.schedule!r} with {self.releases} releases: a known number "
                 "goes with 'uniform' or 'optimal', an unknown one (None) with 'endless'"
             )
-        if self.releases is not None and self.releases < 1:
-            raise ConfigurationError(f"releases is {self.releases}; it must be at least 1")
-        if self.head_start < 1:
-            raise ConfigurationError(f"head_start is {self.head_start}; it must be at least 1")
+        if self.releases is not None:
+            require_whole("releases", self.releases)
+        require_whole("head_start", self.head_start)
 
     @cached_property
     def _total(self) -> float:

@@ -7,6 +7,7 @@ learner's (``follow_the_leader.proof.md``), which says what of the printed algor
 
 from dpstream.domain.domain import Domain
 from dpstream.geometry.convex_set import ConvexSet
+from dpstream.geometry.declaration import require_positive
 from dpstream.learners.online.follow_the_leader import FollowTheLeader
 from dpstream.learners.online.gradient_stack import StackLoss
 from dpstream.learners.online.leader import Update
@@ -53,6 +54,12 @@ def wdp_cocop(
         update: how the leader is found.
         oracle_count: oracle calls per release, for linear-oracle updates.
     """
+    require_positive(
+        "modulus",
+        modulus,
+        otherwise="the algorithm needs strong convexity; for losses without it take "
+        "FollowTheLeader with an expiring strategy",
+    )
     return FollowTheLeader(
         domain=domain,
         budget=budget,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from dpstream.errors import ConfigurationError
+from dpstream.geometry.declaration import require_whole
 from dpstream.mechanisms.continual.blt import buffered_toeplitz
 from dpstream.mechanisms.continual.chain import endless_chain
 from dpstream.mechanisms.continual.decayed import decayed_toeplitz
@@ -45,6 +46,8 @@ def prefix_strategy(name: str, horizon: int | None) -> Strategy:
     Raises:
         ConfigurationError: if the name is not known, or the strategy needs a horizon.
     """
+    if horizon is not None:
+        require_whole("horizon", horizon)
     if name == AUTO:
         name = "chain" if horizon is None else "blt"
     if name in _WITHOUT_HORIZON:
@@ -80,6 +83,7 @@ def sum_strategy(
     if name in _WINDOWED and window is None:
         raise ConfigurationError(f"strategy {name!r} needs a window; give its length in ticks")
     if window is not None:
+        require_whole("window", window)
         name = "sliding_toeplitz" if name == AUTO else name
         if name not in _WINDOWED:
             raise ConfigurationError(

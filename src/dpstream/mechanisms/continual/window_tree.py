@@ -17,7 +17,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.lattice import ExactVector
-from dpstream.errors import ConfigurationError
+from dpstream.geometry.declaration import require_whole
 from dpstream.mechanisms.continual.dyadic import (
     LevelReach,
     Place,
@@ -55,10 +55,7 @@ class WindowTree:
     window: int
 
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise ConfigurationError(
-                f"the window is {self.window} ticks; a record must be protected for at least 1"
-            )
+        require_whole("window", self.window)
 
     @property
     def name(self) -> str:
