@@ -9,7 +9,9 @@ import pytest
 from scipy import optimize
 
 from dpstream.arrays import BoolArray, FloatArray
+from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
+from dpstream.domain.target import LabelTarget
 from dpstream.errors import CertificateError
 from dpstream.geometry.box import Box
 from dpstream.geometry.convex_set import ConvexSet
@@ -20,6 +22,7 @@ from dpstream.losses.hinge import HingeLoss
 from dpstream.losses.logistic import LogisticLoss
 from dpstream.losses.poisson import PoissonLoss
 from dpstream.losses.regularised import RegularisedLoss
+from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
@@ -181,3 +184,40 @@ def test_review_a_set_of_one_point_is_minimised_over() -> None:
     solver = OutputPerturbation(ridge=0.1)
     result = solver.release(solver.plan(problem, BUDGET), batch_of(problem), Noise.insecure(3))
     assert result.parameters == pytest.approx([0.5])
+
+
+def test_review_a_gradient_of_zero_is_no_error() -> None:
+    """Where the set is active, a minimum off it can be met exactly: zero over zero, once."""
+    domain = Domain([Numeric("x")], LabelTarget("y", ["a", "b", "c"]), norm_bound=1.0)
+    dimension = 3 * (domain.dimension + 1)
+    problem = Problem(
+        loss=SoftmaxLoss(classes=3),
+        convex_set=L2Ball(dimension=dimension, radius=0.1),
+        domain=domain,
+        records=1,
+        neighbours=Neighbours.ZERO_OUT,
+        unit=Unit(),
+    )
+    target = Target(problem=problem, modulus=1.0, centre=np.zeros(dimension))
+    for value in (-1.0, 0.0, 1.0):
+        batch = domain.admit(np.array([[value]]), np.array(["a"]))
+        found = minimise(target, batch, tolerance=1e-5)
+        assert np.linalg.norm(found.point) == pytest.approx(0.1)
+        zero = np.zeros(dimension)
+        objective = minimiser.Objective(target, batch)
+        assert np.array_equal(objective.newton_direction(found.point, zero), zero)
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError, np.linalg.LinAlgError, None])
+def test_review_a_direction_that_is_not_found_is_no_error(
+    failure: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: Any, point: FloatArray, __: FloatArray) -> FloatArray:
+        if failure is not None:
+            raise failure("a number computed from records")
+        return np.full_like(point, np.inf)
+
+    monkeypatch.setattr(minimiser.Objective, "newton_direction", lost)
+    problem = problem_of(L2Ball(dimension=2, radius=0.3), LogisticLoss())
+    target = Target(problem=problem, modulus=0.1, centre=np.zeros(2))
+    assert minimise(target, batch_of(problem), tolerance=1e-8).residual <= 1e-8

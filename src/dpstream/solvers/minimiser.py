@@ -275,7 +275,11 @@ class Objective:
         enough = min(0.01, square**0.25) ** 2 * square
         for _ in range(_CONJUGATE_STEPS):
             image = curvature(direction) + self.target.modulus * direction
-            length = square / float(direction @ image)
+            bend = float(direction @ image)
+            if not bend > 0.0:
+                # Nothing is left, or too little for float64.
+                break
+            length = square / bend
             solution += length * direction
             left = left - length * image
             following = float(left @ left)
@@ -362,9 +366,10 @@ def _newton(objective: Objective, tolerance: float) -> FloatArray:
     value = objective.value(point)
     for _ in range(_NEWTON_STEPS):
         norm = objective.residual(point, gradient)[0]
-        if norm <= tolerance / 4.0:
+        # A small gradient at a point off the set is all that Newton can do: the set is active.
+        if min(norm, float(np.linalg.norm(gradient))) <= tolerance / 4.0:
             break
-        direction = objective.newton_direction(point, gradient)
+        direction = _safe_direction(objective, point, gradient)
         descent = float(direction @ gradient)
         length, trial, found = 1.0, point, value
         for _ in range(_HALVINGS):
@@ -381,6 +386,20 @@ def _newton(objective: Objective, tolerance: float) -> FloatArray:
         point, value = trial, found
         gradient = objective.gradient(point)
     return point
+
+
+def _safe_direction(objective: Objective, point: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Newton's direction, or steepest descent where it is not found.
+
+    An error would tell of the records that caused it, and a direction that is not finite would be
+    handed to projections.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            direction = objective.newton_direction(point, gradient)
+        except (ArithmeticError, ValueError):
+            direction = np.full_like(gradient, np.nan)
+    return direction if np.isfinite(direction).all() else -gradient / objective.target.smoothness
 
 
 def _descent(
