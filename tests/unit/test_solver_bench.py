@@ -1,6 +1,7 @@
 """The batch benchmark's own reader and its figures, on small made-up files."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,9 @@ def test_tables_are_scaled_by_constants(folder: Path) -> None:
         assert table.features.shape == (RECORDS, width)
         assert table.features.min() >= 0.0
         assert table.features.max() <= 1.0
+        # The bound follows from the encoding, so no record is clipped.
+        assert np.linalg.norm(table.features, axis=1).max() <= table.norm_bound
+        assert table.norm_bound == {"adult": math.sqrt(13.0), "covtype": math.sqrt(12.0)}[name]
         assert set(np.unique(table.labels)) == {-1.0, 1.0}
 
 
