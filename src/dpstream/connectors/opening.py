@@ -40,7 +40,8 @@ def open_source(
     if format_ is None:
         if location == STANDARD_INPUT:
             raise ConfigurationError(
-                "standard input has no file name; give the format: csv or jsonl"
+                "standard input has no file name; give the format: csv, jsonl or parquet (in a "
+                'configuration: [source] format = "csv")'
             )
         format_ = format_at(location)
     match format_:

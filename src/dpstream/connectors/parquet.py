@@ -1,5 +1,6 @@
-"""Parquet: a file or a folder of files."""
+"""Parquet: a file, a folder of files, or standard input."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from dpstream.errors import ConfigurationError, SourceError
 
 
 class ParquetSource:
-    """The rows of a file, or of a folder's files in the order of their names.
+    """The rows of a file, of a folder's files in the order of their names, or of standard input.
 
-    Row groups before the offset are not read.
+    Row groups before the offset are not read. Parquet begins to be readable at its end: standard
+    input is held in memory as a whole, and never written anywhere.
     """
 
     def __init__(
@@ -25,14 +27,10 @@ class ParquetSource:
         """Name the source; nothing is opened yet.
 
         Args:
-            location: a file or a folder.
+            location: a file, a folder, or ``"-"`` for standard input.
             columns: the only columns to read; None for all.
             chunk_rows: at most this many records per chunk.
         """
-        if location == STANDARD_INPUT:
-            raise ConfigurationError(
-                "Parquet cannot be read from standard input; give a file or a folder"
-            )
         if chunk_rows < 1:
             raise ConfigurationError(f"chunk_rows is {chunk_rows}; it must be at least 1")
         self._location = location
@@ -42,7 +40,7 @@ class ParquetSource:
     @property
     def name(self) -> str:
         """Its public name."""
-        return self._location
+        return "standard input" if self._location == STANDARD_INPUT else self._location
 
     def chunks(self, offset: int) -> Iterator[RawChunk]:
         """The records from ``offset`` on; see ``engine.ports.Source``.
@@ -51,27 +49,36 @@ class ParquetSource:
             SourceError: if it cannot be read, or ends before ``offset``.
         """
         position = 0
-        for path in files_at(self._location, "parquet"):
-            for table in self._tables(path, max(0, offset - position)):
+        files: Sequence[Path | None] = (
+            [None] if self._location == STANDARD_INPUT else files_at(self._location, "parquet")
+        )
+        for path in files:
+            origin = self.name if path is None else str(path)
+            for table in self._tables(path, origin, max(0, offset - position)):
                 if isinstance(table, int):
                     position += table
                     continue
-                yield RawChunk(data=table, offset=position, length=table.num_rows, origin=str(path))
+                yield RawChunk(data=table, offset=position, length=table.num_rows, origin=origin)
                 position += table.num_rows
         if position < offset:
             raise too_short(self.name)
 
-    def _tables(self, path: Path, skip: int) -> Iterator[Any]:
+    def _tables(self, path: Path | None, origin: str, skip: int) -> Iterator[Any]:
         """First the number of rows left out, then tables."""
         try:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
             raise SourceError(
-                f"source {path} is Parquet, which needs pyarrow: pip install 'dpstream[parquet]'"
+                f"source {origin} is Parquet, which needs pyarrow: pip install 'dpstream[parquet]'"
             ) from None
         try:
-            with readable(str(path)), pyarrow.parquet.ParquetFile(path) as file:
+            with (
+                readable(origin),
+                pyarrow.parquet.ParquetFile(
+                    pyarrow.BufferReader(sys.stdin.buffer.read()) if path is None else path
+                ) as file,
+            ):
                 groups = list(range(file.num_row_groups))
                 skipped = 0
                 while groups and skipped + file.metadata.row_group(groups[0]).num_rows <= skip:
@@ -89,7 +96,7 @@ class ParquetSource:
                     if kept.num_rows:
                         yield pyarrow.Table.from_batches([kept])
         except pyarrow.ArrowException:
-            raise SourceError(f"source {path} cannot be read: it is not intact Parquet") from None
+            raise SourceError(f"source {origin} cannot be read: it is not intact Parquet") from None
 
 
 def parquet_rows(files: Sequence[Path]) -> int:
