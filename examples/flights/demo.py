@@ -16,7 +16,7 @@ from dpstream.cli.assemble import assemble_source, assemble_stream
 from dpstream.cli.config import load_config
 from dpstream.cli.declaration import assemble_domain
 from dpstream.cli.main import main as dpstream
-from dpstream.cli.plan import make_plan
+from dpstream.learners.incremental.forecast import forecast
 
 CONFIG = Path(__file__).with_name("flights.toml")
 
@@ -53,16 +53,18 @@ def compare(folder: Path) -> None:
     constant = np.zeros_like(best)
     constant[0] = target.mean()
     records = len(np.concatenate([batch.null for batch in rows]))
-    plan = make_plan(config, assemble_stream(config))
-    nearest = min(plan["forecast"], key=lambda item: abs(item["records"] - records))
+    stream = assemble_stream(config)
+    ticks = stream.schedule.horizon_ticks(records)
+    (planned,) = forecast(stream.learner, [(ticks, records)], draws=64)
     print(f"\nroot mean square error over {len(target):,} flights, in minutes of delay:")
     print(f"  private model       {error(private):6.2f}")
     print(f"  non-private model   {error(best):6.2f}")
     print(f"  constant predictor  {error(constant):6.2f}")
-    excess = nearest["expected_error"] - nearest["best_error"]
+    excess = planned.expected_error - planned.best_error
     print(
-        f"the plan, before any data, at {nearest['records']:,} flights: the noise adds "
-        f"{excess:.2f} minutes to the error of the best linear model on made-up flights"
+        f"the plan, before any data, at {planned.records:,} flights: the noise adds {excess:.2f} "
+        f"minutes to the error of the best linear model on made-up flights; here it added "
+        f"{error(private) - error(best):.2f}"
     )
     print(f"report: {folder / 'report.html'}")
 
