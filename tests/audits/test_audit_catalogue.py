@@ -3,16 +3,27 @@
 An honest mechanism fails its audit with probability at most 1e-6; seeds are fixed.
 """
 
+import itertools
 import json
 import math
 from dataclasses import replace
 
 import pytest
 
+from dpstream.audit.entry_learner import SHORT_LEARNERS
 from dpstream.audit.evidence import REQUIRED_POWER
-from dpstream.audit.learner import TICKS, learner_evidence, shortened
+from dpstream.audit.learner import (
+    TICKS,
+    gaussian_twin,
+    learner_evidence,
+    learner_run,
+    placements,
+    shortened,
+)
 from dpstream.audit.picture import trade_off_picture
+from dpstream.audit.record import record_pairs
 from dpstream.audit.run import attack_of, audit_all, audit_entry, audit_learner, audited_entries
+from dpstream.audit.transcript import repeated_findings, white_boxes
 from dpstream.catalogue.catalogue import entry
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
@@ -210,4 +221,35 @@ def test_a_learner_that_tells_its_secret_is_caught() -> None:
         )
         evidence = learner_evidence(learner, runs=400, noise=Noise.insecure(10))
         failed[kind] = [finding.name for finding in evidence.findings if not finding.passed]
-    assert failed == {PrivIncReg1: [], Telling: ["released models: epsilon proved"]}
+    caught = ["released numbers that bypass the measurements", "released models: epsilon proved"]
+    assert failed == {PrivIncReg1: [], Telling: caught}
+
+
+def test_a_unit_of_an_expiring_sum_is_sought_among_live_records() -> None:
+    """More records than the window has ticks: none of them may lie where it has expired."""
+    user = Unit(kind="user", column="who", cap=5, period="window")
+    learner = running_sum(horizon=None, strategy=WindowTree(4), unit=user)
+    found = list(placements(learner, 12))
+    assert len(found) > 12
+    for place in found:
+        assert sum(place.counts) == 5
+        assert not any(place.counts[: place.last - 4])
+    evidence = learner_evidence(learner, runs=64, noise=Noise.insecure(3))
+    assert evidence.findings[0].passed, str(evidence.findings[0])
+
+
+@pytest.mark.parametrize("name", SHORT_LEARNERS)
+def test_equal_measurements_lead_to_equal_models(name: str) -> None:
+    """Of worlds forced along one transcript; the control is in ``testing.control_learner``."""
+    learner, _ = shortened(SHORT_LEARNERS[name].make())
+    visible, _ = gaussian_twin(learner)
+    ticks = min(SHORT_LEARNERS[name].ticks or TICKS, learner.horizon or TICKS)
+    domain = learner.domain
+    pairs = record_pairs(domain.dimension, domain.target_count, learner.neighbours)
+    places = list(placements(visible, ticks))
+    for pair, place in itertools.product((pairs[0], pairs[-1]), (places[0], places[-1])):
+        without, present = white_boxes(learner_run(visible, pair, place))
+        assert (without.exact != present.exact).any()
+        assert len(without.told) > ticks
+        for finding in repeated_findings(without, present):
+            assert finding.passed, str(finding)

@@ -44,6 +44,8 @@ FOUND = {
         b"\x00dpstate1\xff\xff\0\0\0\0\0\0" + b"[" * 65_000,
     ],
     "released_model": [b"\x00" + b'{"a":' * 100_000, b'\x00{"value":[]}', b'\x00{"value":7}'],
+    # The number of levels, as a whole number near 2**63: a shift by so much takes all memory.
+    "configuration": [b"t(ihgt\xeb\xea\xff\xff"],
     "text_records": [b"\x00\x01\x00\x00" + b"[" * 100_000, b"\x00\x00\x00\x00\xff\xfe,,\n\0"],
 }
 """Cases that once broke a promise, or stand for a kind of input that might."""

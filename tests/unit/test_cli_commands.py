@@ -505,6 +505,26 @@ def test_a_configuration_that_is_no_text_is_one_line(tmp_path: Path) -> None:
         load_config(tmp_path / "binary.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[learner]\nlevels = 9007199254740993", "learner.levels: is beyond 2**53"),
+        ("[schedule]\nevery = " + "9" * 400, "schedule.every: is beyond 2**53"),
+        ("[schedule]\nevery = " + "9" * 5000, "is not valid TOML"),
+        ("a = " + "[" * 20_000, "is not valid TOML"),
+    ],
+)
+def test_numbers_and_nesting_beyond_all_use_are_one_line(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "enormous.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(path)
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
 def test_the_progress_knows_about_how_many_records_a_file_has(folder: Path) -> None:
     (folder / "rows.csv.gz").write_bytes(gzip.compress((folder / "rows.csv").read_bytes()))
     for name in ("rows.csv", "rows.csv.gz"):

@@ -270,3 +270,13 @@ def test_a_rule_that_used_a_block_twice_would_be_found() -> None:
 
     rule = Closed(base=4)
     assert max(slow_ledger(rule, 100, 2.0)) != pytest.approx(rule.worst(2.0, 100), abs=1e-3)
+
+
+def test_what_no_stream_can_fill_is_refused_before_it_takes_all_memory() -> None:
+    with pytest.raises(ConfigurationError, match="at most 62"):
+        MultiResolution(levels=63)
+    assert MultiResolution(levels=62).worst(2.0, None) == pytest.approx(4 / 3)
+    with pytest.raises(ConfigurationError, match=r"2\*\*53"):
+        MultiResolution(levels=(1 << 53) + 1)
+    with pytest.raises(ConfigurationError, match="1048577 blocks"):
+        Sliding(window=(1 << 20) + 1, refresh=1)

@@ -89,8 +89,10 @@ def placements(learner: Learner[Any], ticks: int) -> Iterator[Placement]:
         yield Placement(counts=tuple(together), last=last)
         if cap > 1:
             spread = [0] * ticks
+            # Records that have expired by the last tick are no secret any more.
+            live = 0 if window is None else max(0, last - window)
             for index in range(cap):
-                spread[(start - 1 + index) % last] += 1
+                spread[live + (start - 1 - live + index) % (last - live)] += 1
             yield Placement(counts=tuple(spread), last=last)
 
 
@@ -117,7 +119,7 @@ def learner_run(
     def run(present: bool, noise: Noise) -> Transcript:
         state = learner.init()
         measured: list[Measurement] = []
-        model: Any = {}
+        models: list[Any] = [{}]
         for number in range(1, placement.last + 1):
             learner.learn(state, rows(placement.counts[number - 1], present=present))
             publish = not lazy or number == placement.last
@@ -126,8 +128,12 @@ def learner_run(
             if publish:
                 outcome = learner.release(state, tick, noise)
                 measured.extend(outcome.measurements)
-                model = outcome.model
-        return Transcript(measurements=tuple(measured), released=dict(numbers_of(model)))
+                models.append(outcome.model)
+        return Transcript(
+            measurements=tuple(measured),
+            released=dict(numbers_of(models[-1])),
+            models=tuple(models),
+        )
 
     return run
 

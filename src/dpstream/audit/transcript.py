@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from dpstream.audit.gaussian import (
     gaussian_evidence,
     share_of,
 )
-from dpstream.audit.watch import ForcedNoise, SteadyNoise, WatchedNoise, real
+from dpstream.audit.watch import DeepNoise, ForcedNoise, SteadyNoise, WatchedNoise, real
 from dpstream.errors import NotPrivate
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.curve import PrivacyCurve
@@ -33,10 +34,16 @@ class Transcript:
     Attributes:
         measurements: in order.
         released: every number of the last model, by its place in it.
+        models: all models, the last one included, where there are several.
     """
 
     measurements: tuple[Measurement, ...]
     released: Mapping[str, float]
+    models: tuple[Any, ...] = ()
+
+    def told(self) -> dict[str, float]:
+        """Every number of every model, by model and place."""
+        return dict(numbers_of(self.models)) if self.models else dict(self.released)
 
     @property
     def addresses(self) -> list[tuple[int, ...]]:
@@ -53,7 +60,7 @@ Run = Callable[[bool, Noise], Transcript]
 
 
 def numbers_of(model: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Every finite number of a JSON-ready value, with its place."""
+    """Every finite number of a JSON-ready value, with its place; a text as a number of its own."""
     if isinstance(model, Mapping):
         for key, value in cast("Mapping[str, Any]", model).items():
             yield from numbers_of(value, f"{path}.{key}")
@@ -62,6 +69,8 @@ def numbers_of(model: Any, path: str = "") -> Iterator[tuple[str, float]]:
             yield from numbers_of(value, f"{path}.{index}")
     elif isinstance(model, bool | int | float) and math.isfinite(model):
         yield path, float(model)
+    elif isinstance(model, str):
+        yield path, float(crc32(model.encode("utf-8", "surrogatepass")))
 
 
 def released_matrix(transcripts: Sequence[Transcript], places: Sequence[str]) -> FloatArray:
@@ -79,11 +88,15 @@ class WhiteBox:
         exact: all of them, in units of what they measure.
         deviation: the noise's standard deviation for each; 0 where none was added.
         addresses: of the measurements.
+        numbers: what was measured, with noise.
+        told: every number of every model.
     """
 
     exact: FloatArray
     deviation: FloatArray
     addresses: list[tuple[int, ...]]
+    numbers: FloatArray
+    told: Mapping[str, float]
 
 
 def watch(run: Run, present: bool) -> WhiteBox:
@@ -102,8 +115,12 @@ def _steady(run: Run, present: bool) -> tuple[WhiteBox, ForcedNoise]:
         exact=exact,
         deviation=np.abs(transcript.numbers() - exact),
         addresses=transcript.addresses,
+        numbers=transcript.numbers(),
+        told=transcript.told(),
     )
-    return box, ForcedNoise.repeating(noise, transcript.measurements)
+    deep = DeepNoise.over(Noise.insecure(0))
+    scales = deep.scales(run(present, deep).measurements)
+    return box, ForcedNoise.repeating(noise, transcript.measurements, scales)
 
 
 def white_boxes(run: Run, factor: float = 1.0) -> tuple[WhiteBox, WhiteBox]:
@@ -122,6 +139,8 @@ def white_boxes(run: Run, factor: float = 1.0) -> tuple[WhiteBox, WhiteBox]:
         exact=forced.exact(transcript.measurements),
         deviation=without.deviation,
         addresses=transcript.addresses,
+        numbers=transcript.numbers(),
+        told=transcript.told(),
     )
     return (
         replace(without, deviation=without.deviation * factor),
@@ -197,6 +216,7 @@ def transcript_evidence(
     noisy = without_box.deviation > 0.0
     claimed_epsilon = claim.epsilon(delta)
     further = (
+        *repeated_findings(without_box, present_box),
         *_binding(run, without_box, noisy & (shift != 0.0), noise),
         Finding("numbers without noise that move", float(np.sum(shift[~noisy] != 0)), 0.0, 0.0),
         Finding(
@@ -220,6 +240,21 @@ def transcript_evidence(
         search=search,
         pooled=True,
         further=further,
+    )
+
+
+def repeated_findings(without: WhiteBox, present: WhiteBox) -> tuple[Finding, Finding]:
+    """What is released is computed from measurements: equal ones lead to equal models.
+
+    The second world was forced to measure what the first did. Whatever then differs in a model
+    was computed from the unit's records beside the noise: a diagnostic, a step count, a text.
+    """
+    other = np.sum(without.numbers != present.numbers)
+    places = without.told.keys() | present.told.keys()
+    differing = sum(without.told.get(place) != present.told.get(place) for place in places)
+    return (
+        Finding("measurements that could not be forced", float(other), 0.0, 0.0),
+        Finding("released numbers that bypass the measurements", float(differing), 0.0, 0.0),
     )
 
 

@@ -3,14 +3,15 @@
 A mechanism binds its noise to the exact value that it measures; a source that is watched keeps
 those values, so that an audit knows the exact shift between neighbouring streams without a word
 of the mechanism's own formulas. A steady source returns noise of minus one standard deviation
-everywhere, which shows the scale that a Gaussian mechanism asked for. A forced source repeats
-what another stream released, whatever is measured: two streams can then be compared along one
-transcript, as an analysis of adaptive mechanisms does. All carry the mark of an insecure seed:
-what they touch says that it protects nobody.
+everywhere, which shows the scale that a Gaussian mechanism asked for; a deep one of minus five,
+which shows it to a tenth of a lattice step. A forced source repeats what another stream released,
+to the last step, whatever is measured: two streams can then be compared along one transcript, as
+an analysis of adaptive mechanisms does, and what is computed from equal measurements must be
+equal. All carry the mark of an insecure seed: what they touch says that it protects nobody.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,15 @@ Place = tuple[tuple[str, ...], tuple[int | str, ...]]
 
 _WORD: Final = int(0.31731050786291415 * 2.0**63) << 1
 # The lower 63 bits of u = 2 Phi(-1), with the sign bit clear: one deviation below zero.
+
+
+_DEPTH: Final = 5.0
+
+
+def _words_of(normals: FloatArray) -> WordArray:
+    """Words whose normals these are, as ``dpstream.randomness.gaussian`` reads them."""
+    heads = np.minimum(ndtr(-np.abs(normals)) * 2.0**64, 2.0**63 - 2.0**10).astype(np.uint64)
+    return (heads << np.uint64(1)) | (normals > 0).astype(np.uint64)
 
 
 class WatchedNoise(Noise):
@@ -115,12 +125,30 @@ class SteadyNoise(WatchedNoise):
 
     __slots__ = ()
 
+    WORD: ClassVar[int] = _WORD
+
     def stream(
         self, address: Iterable[int | str], digest: bytes, *, purpose: Iterable[int | str] = ()
     ) -> Any:
         """Words that never change."""
         super().stream(address, digest, purpose=purpose)
-        return cast(Any, _Words())
+        return cast(Any, _Words(word=self.WORD))
+
+
+class DeepNoise(SteadyNoise):
+    """Every normal is minus five: rounding to the lattice hides a fifth as much of the scale."""
+
+    __slots__ = ()
+
+    WORD: ClassVar[int] = int(_words_of(np.array([-_DEPTH]))[0])
+
+    def scales(self, measurements: Sequence[Measurement]) -> dict[Place, FloatArray]:
+        """The noise's scale at every place, in lattice steps, to a tenth of one."""
+        return {
+            place: np.abs(each.value - self.drawn[place]) / _DEPTH
+            for each, place in zip(measurements, self.places(measurements), strict=True)
+            if place is not None
+        }
 
 
 class ForcedNoise(WatchedNoise):
@@ -131,14 +159,33 @@ class ForcedNoise(WatchedNoise):
     outcomes: Mapping[Place, tuple[IntArray, FloatArray]]
 
     @classmethod
-    def repeating(cls, steady: SteadyNoise, measurements: Sequence[Measurement]) -> Self:
-        """Force the measurements of a run with steady noise upon another one."""
+    def repeating(
+        cls,
+        steady: SteadyNoise,
+        measurements: Sequence[Measurement],
+        scales: Mapping[Place, FloatArray],
+    ) -> Self:
+        """Force the measurements of a run with steady noise upon another one.
+
+        Args:
+            steady: the run's source.
+            measurements: of the run.
+            scales: of the noise, as a deep run shows them.
+
+        Raises:
+            NotPrivate: if the deep run measured elsewhere: the places follow what was released.
+        """
         forced = cls.over(Noise.insecure(0))
-        forced.outcomes = {
-            place: (each.value, np.abs(each.value - steady.drawn[place]).astype(np.float64))
-            for each, place in zip(measurements, steady.places(measurements), strict=True)
-            if place is not None
-        }
+        forced.outcomes = {}
+        for each, place in zip(measurements, steady.places(measurements), strict=True):
+            if place is None:
+                continue
+            if place not in scales:
+                raise NotPrivate(
+                    "the places of the measurements differ between two runs of one stream: they "
+                    "follow what was released before, which no claim here covers"
+                )
+            forced.outcomes[place] = each.value, scales[place]
         return forced
 
     def child(self, label: str) -> Noise:
@@ -157,27 +204,22 @@ class ForcedNoise(WatchedNoise):
         if outcome is None or exact is None or exact.size != outcome[0].size:
             return cast(Any, _Words())
         value, deviation = outcome
-        return cast(Any, _Words(_words_of((value - exact) / np.maximum(deviation, 1.0))))
-
-
-def _words_of(normals: FloatArray) -> WordArray:
-    """Words whose normals these are, as ``dpstream.randomness.gaussian`` reads them."""
-    heads = np.minimum(ndtr(-np.abs(normals)) * 2.0**64, 2.0**63 - 2.0**10).astype(np.uint64)
-    return (heads << np.uint64(1)) | (normals > 0).astype(np.uint64)
+        return cast(Any, _Words(_words_of((value - exact) / np.maximum(deviation, 0.1))))
 
 
 class _Words:
     """A key stream of given words, or of one word, repeated."""
 
-    def __init__(self, given: WordArray | None = None) -> None:
+    def __init__(self, given: WordArray | None = None, *, word: int = _WORD) -> None:
         self.position = 0
         self._given = given
+        self._word = word
 
     def words(self, count: int) -> WordArray:
         """The next of the given words, or the same one so many times."""
         start, self.position = self.position, self.position + count
         if self._given is None:
-            return np.full(count, _WORD, np.uint64)
+            return np.full(count, self._word, np.uint64)
         return self._given[start : self.position].copy()
 
     def fill(self, out: WordArray) -> None:

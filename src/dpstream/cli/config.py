@@ -6,7 +6,7 @@ value received and what to write instead. Nothing here reads data.
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -211,16 +211,29 @@ def load_config(path: Path) -> Config:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: is not valid TOML: {error}") from None
+    except (ValueError, RecursionError):  # an integer of thousands of digits, say
+        raise ConfigurationError(f"{path}: is not valid TOML: it cannot be read") from None
     return parse_config(tables, name=str(path))
 
 
 def parse_config(tables: Mapping[str, Any], *, name: str) -> Config:
     """Check configuration tables that were read already."""
+    if found := next(_enormous(tables), None):
+        raise ConfigurationError(f"{name}: {found}: is beyond 2**53; write a smaller number")
     try:
         return Config.model_validate(tables)
     except ValidationError as error:
         lines = [_explain(dict(item)) for item in error.errors(include_url=False)]
         raise ConfigurationError("; ".join(f"{name}: {line}" for line in lines)) from None
+
+
+def _enormous(tables: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Keys with integers that no float holds; categories and labels, in lists, are texts."""
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _enormous(cast("Mapping[str, Any]", value), f"{place}{key}.")
+        elif isinstance(value, int) and abs(value) > 1 << 53:
+            yield f"{place}{key}"
 
 
 def _explain(item: Mapping[str, Any]) -> str:

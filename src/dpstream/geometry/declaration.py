@@ -8,6 +8,8 @@ import numpy.typing as npt
 from dpstream.arrays import FloatArray
 from dpstream.errors import ConfigurationError
 
+_MOST = 1 << 53
+
 
 def require_positive(
     name: str, value: float, *, otherwise: str = "the set would be empty, a point or unbounded"
@@ -18,13 +20,15 @@ def require_positive(
 
 
 def require_whole(name: str, value: object, *, least: int = 1) -> None:
-    """Refuse a count that is not an ``int`` of at least ``least``."""
+    """Refuse a count that is not an ``int`` from ``least`` to 2**53, which floats hold exactly."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(
             f"{name} is {value!r}; it must be a whole number: give an int of at least {least}"
         )
     if value < least:
         raise ConfigurationError(f"{name} is {value}; it must be at least {least}")
+    if value > _MOST:
+        raise ConfigurationError(f"{name} is beyond 2**53; nothing that is counted is so many")
 
 
 def require_dimension(name: str, value: int) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from dpstream.audit.gaussian import FALSE_ALARM
 from dpstream.testing.control import Control, Trial, table, trial
+from dpstream.testing.control_learner import learner_controls
 from dpstream.testing.control_measurement import measurement_controls
 from dpstream.testing.control_printed import printed_controls
 from dpstream.testing.control_sum import sum_controls
@@ -23,7 +24,7 @@ REPEATS = 5
 
 def all_controls() -> tuple[Control, ...]:
     """Every fault that the audit has to catch."""
-    return (*sum_controls(), *measurement_controls(), *printed_controls())
+    return (*sum_controls(), *measurement_controls(), *printed_controls(), *learner_controls())
 
 
 def run_controls(seeds: Iterable[int]) -> list[Trial]:

@@ -120,6 +120,13 @@ def _next_base(base: int, blocks: int, horizon: int | None) -> bool:
     return horizon is None or following <= horizon
 
 
+MOST_LEVELS = 62
+"""Sizes of intervals: the largest has 2**61 blocks."""
+
+MOST_BLOCKS = 1 << 20
+"""Of a sliding window."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MultiResolution(BucketRule):
     """At ``t = 2^k q``, the model of the last ``2^k`` blocks (paper 003, Algorithm 2).
@@ -134,6 +141,11 @@ class MultiResolution(BucketRule):
     def __post_init__(self) -> None:
         if self.levels is not None:
             require_whole("levels", self.levels)
+            if self.levels > MOST_LEVELS:
+                raise ConfigurationError(
+                    f"levels is {self.levels}; no stream fills an interval of 2**{MOST_LEVELS} "
+                    f"blocks: give at most {MOST_LEVELS}"
+                )
 
     @property
     def first(self) -> int:
@@ -341,6 +353,11 @@ class Sliding(BucketRule):
     def __post_init__(self) -> None:
         require_whole("window", self.window)
         require_whole("refresh", self.refresh)
+        if self.window > MOST_BLOCKS:
+            raise ConfigurationError(
+                f"the window has {self.window} blocks; its cost is counted out block by block, up "
+                f"to {MOST_BLOCKS}: give larger blocks"
+            )
         if self.refresh > half_window(self.window):
             raise ConfigurationError(
                 f"refresh is {self.refresh} for a window of {self.window} blocks; the base would "
