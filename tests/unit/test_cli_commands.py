@@ -18,8 +18,9 @@ from dpstream.cli.config import load_config, parse_config
 from dpstream.cli.progress import progress_line
 from dpstream.connectors.extent import estimated_records
 from dpstream.engine.ports import Progress
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, ModelFileError
 from dpstream.mechanisms.public import public_generator
+from dpstream.saved import load_model
 
 GOOD = """
 [columns.a]
@@ -71,8 +72,14 @@ def test_a_run_leaves_its_files_and_says_what_it_did(folder: Path) -> None:
     assert summary["epsilon_spent"] == pytest.approx(1.0, rel=1e-6)
     out = folder / "out"
     names = {path.name for path in out.iterdir() if not path.name.startswith("stream.db-")}
-    public = {"model.json", "releases.jsonl", "ledger.json", "report.html"}
+    public = {"model.json", "model.dps", "releases.jsonl", "ledger.json", "report.html"}
     assert names == public | {"stream.db", "store.key"}
+    saved = load_model(out / "model.dps")
+    assert saved.release.tick == 4
+    assert saved.card.epsilon == 1.0
+    assert len(saved.predict([{"a": 0.5, "b": "x"}, {"a": None, "b": "y"}])) == 2
+    with pytest.raises(ModelFileError, match=r"load .*model\.dps"):
+        load_model(out / "model.json")
     model = json.loads((out / "model.json").read_text())
     assert model["format"] == 1
     assert model["privacy"]["epsilon"] == 1.0
@@ -235,6 +242,14 @@ def test_a_wrong_configuration_is_one_line_before_anything_is_written(
     line = one_line(call("run", "bad.toml", "--input", "rows.csv", folder=folder), 2)
     assert expected in line
     assert not (folder / "out").exists()
+
+
+def test_alone_it_shows_what_there_is(folder: Path) -> None:
+    done = call(folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == call("--help", folder=folder).stdout
+    assert len(done.stdout.splitlines()) > 15
+    assert "\x1b" not in done.stdout  # no colours in a pipe
 
 
 def test_wrong_usage_is_one_line(folder: Path) -> None:

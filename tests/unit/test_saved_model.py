@@ -321,7 +321,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path)
     text = tmp_path / "text.dps"
     text.write_text("a model, honestly")
-    with pytest.raises(ModelFileError, match="is no dpstream model"):
+    with pytest.raises(ModelFileError, match="is no saved dpstream model"):
         load_model(text)
     archive = tmp_path / "other.zip"
     with zipfile.ZipFile(archive, "w") as file:

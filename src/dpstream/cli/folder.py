@@ -1,6 +1,7 @@
 """The folder of a run: which files it has, and what of it is public.
 
-Public: ``model.json``, ``releases.jsonl``, ``ledger.json``, ``report.html``. Secret: the store
+Public: ``model.json``, ``model.dps`` where the model predicts, ``releases.jsonl``, ``ledger.json``,
+``report.html``. Secret: the store
 ``stream.db`` (its sealed rows and keyed hashes) and ``store.key``.
 """
 
@@ -40,6 +41,11 @@ class RunFolder:
     def model(self) -> Path:
         """The last release and everything needed to use it."""
         return self.root / "model.json"
+
+    @property
+    def saved(self) -> Path:
+        """The last model as one file that predicts; see ``dpstream.saved.load_model``."""
+        return self.root / "model.dps"
 
     @property
     def ledger(self) -> Path:

@@ -49,19 +49,27 @@ def init(
     ] = None,
     target: Annotated[
         list[str] | None,
-        typer.Option(help="What is predicted: NAME=LOWER:UPPER or NAME=LABEL,LABEL."),
+        typer.Option(
+            metavar="NAME=BOUNDS", help="What is predicted: NAME=LOWER:UPPER or NAME=LABEL,LABEL."
+        ),
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(help="A feature, once for each: NAME=LOWER:UPPER, NAME=A,B or NAME=boolean."),
+        typer.Option(
+            metavar="NAME=BOUNDS",
+            help="A feature, once for each: NAME=LOWER:UPPER, NAME=A,B or NAME=boolean.",
+        ),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Whose contribution is hidden: record, or COLUMN:CAP.")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The budget of the whole stream.")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Publish after so many records.")] = 500,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Publish after so many records.")
+    ] = 500,
     records: Annotated[
-        int | None, typer.Option(min=1, help="The most that will come, if there is a limit.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="The most that will come, if there is a limit."),
     ] = None,
     public_sample: Annotated[
         Path | None,
@@ -296,8 +304,10 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; never ends in a bare traceback for an expected failure."""
     command: Any = typer.main.get_command(app)
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        code = command.main(args=arguments, prog_name="dpstream", standalone_mode=False)
+        # By itself it shows what there is.
+        code = command.main(args=given or ["--help"], prog_name="dpstream", standalone_mode=False)
     except Exception as error:  # the one place that turns errors into exit codes
         fail(error)
     except KeyboardInterrupt:

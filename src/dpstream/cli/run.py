@@ -23,6 +23,9 @@ from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import ColumnAbsent, ConfigurationError
 from dpstream.report.run import run_report, thin_out
+from dpstream.saved.model_file import save_model
+from dpstream.saved.saved_model import SavedModel
+from dpstream.saved.score_model import PREDICTING
 from dpstream.stores.release_log import ReleaseLog
 from dpstream.stores.sqlite import SqliteStore
 
@@ -163,6 +166,9 @@ def _write_files(
     if not releases:
         return
     write_public(folder.model, model_json(stream.identity(), releases[-1]))
+    if releases[-1].value["kind"] in PREDICTING:
+        model = SavedModel.of_release(releases[-1], domain=stream.domain, rows=ledger.rows)
+        save_model(model, folder.saved)
     if config.output.report:
         forecasts = forecast_until(stream.learner, stream.schedule, releases[-1].tick)
         page = run_report(releases, identity=stream.identity(), ledger=ledger, forecasts=forecasts)
@@ -190,4 +196,6 @@ def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
     else:
         lines += describe_model(summary["model"])
         lines += [f"model: {folder.model}", f"report: {folder.report}"]
+        if folder.saved.exists():
+            lines.append(f"to predict with: {folder.saved} (dpstream.saved.load_model)")
     print_text(*lines)

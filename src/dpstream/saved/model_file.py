@@ -229,8 +229,11 @@ def _parts(path: Path, name: str) -> dict[str, bytes]:
     except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
         if isinstance(error, ModelFileError):
             raise
+        # What people try first: the readable record of a run, which lies beside its model.
+        beside = path.with_name("model.dps")
+        hint = f"load {beside}" if path.name == _JSON and beside.exists() else _AGAIN
         raise ModelFileError(
-            f"{name} is no dpstream model, or was cut short or damaged; {_AGAIN}"
+            f"{name} is no saved dpstream model, or was cut short or damaged; {hint}"
         ) from None
 
 

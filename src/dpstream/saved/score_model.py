@@ -19,6 +19,9 @@ from dpstream.errors import ConfigurationError
 
 Link = Literal["identity", "exp", "logistic", "softmax", "sign"]
 
+PREDICTING = ("linear", "scores")
+"""The kinds of released values that predict; sums and means do not."""
+
 LINKS: tuple[Link, ...] = ("identity", "exp", "logistic", "softmax", "sign")
 
 
