@@ -12,6 +12,7 @@ from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.simplex import Simplex
 from dpstream.mechanisms.public import PublicGenerator, public_generator
 from dpstream.solvers import spectral_choice
+from dpstream.solvers.ball_quadratic import ball_minimum
 from dpstream.solvers.constrained_quadratic import Constraint
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic, Profile
 from dpstream.solvers.quadratic import solve_quadratic
@@ -206,3 +207,49 @@ def test_zero_is_left_for_evidence_alone() -> None:
         )
         released += least_predicted(problem).stiffness[0] is not None
     assert released <= 20
+
+
+@pytest.mark.parametrize("size", [8, 32, 128])
+def test_over_a_ball_a_plain_signal_moves_though_all_curvature_is_hidden(size: int) -> None:
+    """Paper 000, theorem 4.2: what is missed is the noise's, not the signal's."""
+    noise, records, draws = 20.0, 1_000_000.0, 6
+    deviation = noise * math.sqrt(size)
+    for strength in (0.5, 1.0, 4.0, 16.0, 64.0):
+        # All records are signal * e_1 with target 1: the curvature along e_1 is far below noise.
+        signal = strength * deviation / records
+        gram, cross = np.zeros((size, size)), np.zeros(size)
+        gram[0, 0], cross[0] = records * signal**2, records * signal
+        missed: list[float] = []
+        for draw in range(draws):
+            generator = public_generator(draw)
+            problem = NoisyQuadratic(
+                gram=gram + symmetric(generator, size, noise),
+                cross=(cross + noise * generator.standard_normal(size))[:, np.newaxis],
+                gram_variance=variances(size, noise),
+                cross_variance=np.full((size, 1), noise**2),
+                radius=1.0,
+            )
+            first = float(solve_quadratic(problem).parameters[0, 0])
+            missed.append(records * ((1 - signal * first) ** 2 - (1 - signal) ** 2))
+        # Zero misses 2 strength deviations: it is right for a weak signal and no other.
+        assert max(missed) <= 2.0 * deviation
+        if strength >= 4.0:
+            assert max(missed) < deviation
+
+
+def test_the_secular_equation_meets_a_general_solver() -> None:
+    generator = public_generator(5)
+    for size, radius in ((1, 0.3), (5, 0.2), (5, 2.0), (30, 1.0)):
+        stiffness = np.geomspace(1e-3, 50.0, size)
+        seen = 3.0 * generator.standard_normal(size)
+        found, active = ball_minimum(stiffness, seen, radius)
+        ball = L2Ball(dimension=size, radius=radius)
+        assert ball.contains(found)
+        assert active == (float(np.linalg.norm(seen / stiffness)) > radius)
+        # The certificate of convex minimisation: no point of the ball is better to first order.
+        slope = stiffness * found - seen
+        assert float(slope @ (found - ball.minimize_linear(slope))) < 1e-9
+    flat, active = ball_minimum(np.zeros(3), np.array([3.0, 0.0, 4.0]), 2.0)
+    np.testing.assert_allclose(flat, [1.2, 0.0, 1.6])
+    assert active
+    assert not np.any(ball_minimum(np.zeros(2), np.zeros(2), 1.0)[0])

@@ -1,10 +1,11 @@
 """Quadratics over any convex set, minimised to a certificate.
 
 ``min h(Phi theta)`` over ``theta`` in C with ``h(v) = v' H v / 2 - z' v``, H positive
-semi-definite. Three parts: accelerated projected gradients where the set can be projected on,
-Frank-Wolfe with away steps where it has a linear oracle alone, and the lift of a point of
-``Phi C`` to the point of least gauge above it (000, section 5.1, step 9 of PrivIncReg2). Every
-result carries a bound of what it misses, from duality, that holds whatever the iteration did.
+semi-definite. Over a ball the minimiser is exact (``ball_quadratic.py``). Else three parts:
+accelerated projected gradients where the set can be projected on, Frank-Wolfe with away steps where
+it has a linear oracle alone, and the lift of a point of ``Phi C`` to the point of least gauge above
+it (000, section 5.1, step 9 of PrivIncReg2). Every result carries a bound of what it misses, from
+duality, that holds whatever the iteration did.
 
 The paper's own averaged noisy projected gradient (000, appendix C) is here too, for comparison.
 All of it is post-processing of measurements.
@@ -18,6 +19,8 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet, LinearlyOptimizable, Projectable
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.solvers.ball_quadratic import ball_minimum
 
 TOLERANCE = 1e-9
 """Of the gap, relative to the quadratic's size on the set."""
@@ -152,8 +155,13 @@ def minimise_quadratic(
         tolerance: the gap to reach, relative to ``|Phi' z|`` times the set's radius.
         most_steps: after these, the result is what was reached, with its gap.
     """
-    quadratic = _Quadratic(matrix, linear, constraint)
     convex_set = constraint.convex_set
+    if isinstance(convex_set, L2Ball) and constraint.lift is None:
+        values, basis = np.linalg.eigh(matrix)
+        turned, _ = ball_minimum(np.maximum(values, 0.0), basis.T @ linear, convex_set.radius)
+        exact = basis @ turned
+        return ConstrainedMinimum(point=exact, parameters=exact, gap=0.0, steps=1)
+    quadratic = _Quadratic(matrix, linear, constraint)
     target = tolerance * quadratic.size()
     if isinstance(convex_set, Projectable):
         point, gap, steps = _accelerated(quadratic, convex_set, start, target, most_steps)

@@ -9,21 +9,22 @@ Three steps, each of which does nothing when the noise is zero:
 1. The matrix's spectrum is estimated (``spectrum.py``); directions that the noise hides are not
    inverted.
 2. Each eigendirection is damped by the filter of least predicted risk (``spectral_choice.py``),
-   zero included. Over a set that is not a ball the minimiser as a whole is damped instead
-   (``set_shrinkage.py``).
+   zero included. Over a set the minimiser as a whole is damped instead (``set_shrinkage.py``);
+   over a ball, whichever of the two is predicted to be better.
 3. The minimiser over the ball, where there is one, by its secular equation; over any other set to
    a certificate.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpstream.arrays import FloatArray
-from dpstream.solvers.constrained_quadratic import minimise_quadratic
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.solvers.ball_quadratic import ball_minimum
+from dpstream.solvers.constrained_quadratic import Constraint, minimise_quadratic
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic, Profile, RotatedNoise
-from dpstream.solvers.set_shrinkage import damped_over_set
+from dpstream.solvers.set_shrinkage import DampedOverSet, damped_over_set
 from dpstream.solvers.spectral_choice import Damped, isotropic_of, least_predicted
 from dpstream.solvers.spectrum import Spectrum
 
@@ -69,15 +70,7 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
     """
     profile = problem.profile
     targets = range(problem.cross.shape[1])
-    if problem.constraint is not None and shrink:
-        damped = damped_over_set(problem)
-        spectrum, found = damped.spectrum, [_Minimum(**vars(part)) for part in damped.parts]
-    else:
-        damped = least_predicted(problem) if shrink else _undamped(problem)
-        spectrum = damped.spectrum
-        found = [
-            _minimise(damped.stiffness[target], target, spectrum, problem) for target in targets
-        ]
+    spectrum, found = _minima(problem, shrink=shrink)
     basis, values = spectrum.basis, spectrum.values
     present = values > _PRESENT * values.max(initial=0.0)
     spread = RotatedNoise(problem, basis.T @ profile.rows)
@@ -103,6 +96,30 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
         ),
         noise_excess=np.array(excess),
     )
+
+
+def _minima(problem: NoisyQuadratic, *, shrink: bool) -> "tuple[Spectrum, list[_Minimum]]":
+    """The curvature, and the minimiser of every target."""
+    targets = range(problem.cross.shape[1])
+    if problem.constraint is not None and shrink:
+        return _as_a_whole(damped_over_set(problem))
+    damped = least_predicted(problem) if shrink else _undamped(problem)
+    if problem.radius is not None and shrink and problem.noise_radius() > 0.0:
+        # Where the noise hides all curvature no filter dares to move, and yet a signal that stands
+        # out of the noise says which way to go: the ball says how far.
+        ball = L2Ball(dimension=problem.gram.shape[0] - problem.first, radius=problem.radius)
+        whole = damped_over_set(
+            replace(problem, radius=None, constraint=Constraint(convex_set=ball))
+        )
+        if whole.risk < damped.risk:
+            return _as_a_whole(whole)
+    return damped.spectrum, [
+        _minimise(damped.stiffness[target], target, damped.spectrum, problem) for target in targets
+    ]
+
+
+def _as_a_whole(damped: DampedOverSet) -> "tuple[Spectrum, list[_Minimum]]":
+    return damped.spectrum, [_Minimum(**vars(part)) for part in damped.parts]
 
 
 def _undamped(problem: NoisyQuadratic) -> Damped:
@@ -143,11 +160,9 @@ class _Minimum:
 def _minimise(
     stiffness: FloatArray | None, target: int, spectrum: Spectrum, problem: NoisyQuadratic
 ) -> _Minimum:
-    """Minimiser of ``sum h_j t_j^2 / 2 - z_j t_j`` in rotated parameters t.
+    """Minimiser of ``sum h_j t_j^2 / 2 - z_j t_j`` in rotated parameters t, over the set.
 
-    The minimiser over the ball is ``z / (h + m)`` with the multiplier ``m >= 0`` at which its norm
-    is the radius: the secular equation, decreasing in ``m``. Without noise and penalty a direction
-    nobody has is left at 0: the solution of least norm.
+    Without noise and penalty a direction nobody has is left at 0: the solution of least norm.
     """
     basis = spectrum.basis
     if stiffness is None:
@@ -157,10 +172,9 @@ def _minimise(
     )
     basis, stiffness = basis[:, present], stiffness[present]
     seen = basis.T @ problem.profile.cross[:, target]
-    free = seen / stiffness
     constraint = problem.constraint
     if constraint is not None:
-        slopes = basis @ free
+        slopes = basis @ (seen / stiffness)
         if constraint.holds(slopes):
             return _Minimum(slopes=slopes, active=False)
         matrix = (basis * stiffness) @ basis.T
@@ -168,18 +182,10 @@ def _minimise(
         return _Minimum(
             slopes=minimum.parameters, active=True, gap=minimum.gap, point=minimum.point
         )
-    radius = problem.radius
-    if radius is None or float(np.linalg.norm(free)) <= radius:
-        return _Minimum(slopes=basis @ free, active=False)
-
-    def surplus(multiplier: float) -> float:
-        return float(np.linalg.norm(seen / (stiffness + multiplier))) - radius
-
-    upper = float(np.linalg.norm(seen)) / radius
-    multiplier = brentq(surplus, 0.0, upper, xtol=1e-15 * upper, rtol=1e-12)
-    inside = seen / (stiffness + multiplier)
-    inside = inside * min(1.0, radius / float(np.linalg.norm(inside)))
-    return _Minimum(slopes=basis @ inside, active=True)
+    if problem.radius is None:
+        return _Minimum(slopes=basis @ (seen / stiffness), active=False)
+    inside, active = ball_minimum(stiffness, seen, problem.radius)
+    return _Minimum(slopes=basis @ inside, active=active)
 
 
 def _mean_factor(

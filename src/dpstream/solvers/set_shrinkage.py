@@ -1,8 +1,10 @@
 """Least squares over a convex set, damped as far as the noise makes it follow itself.
 
 Over a set that is no ball, single directions cannot be damped without leaving what the set is good
-for. Its minimiser is moved as a whole towards the set's centre instead (towards zero, where the
-set holds it), and the curvature is taken from whichever of two estimates predicts less risk.
+for; over a ball they can, but where the noise hides all curvature none moves, however plain the
+signal. The set's minimiser is moved as a whole towards the set's centre instead (towards zero,
+where the set holds it), and the curvature is taken from whichever of two estimates predicts less
+risk.
 
 How far a minimiser follows the noise is the expected product of the two (Stein's identity), which
 is found by simulation: more noise of the same law, from *public* randomness, is added to what was
@@ -58,10 +60,17 @@ class SetMinimum:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DampedOverSet:
-    """The minimisers of all targets, with their curvature."""
+    """The minimisers of all targets, with their curvature.
+
+    Attributes:
+        spectrum: the estimated curvature.
+        parts: one minimiser per target.
+        risk: predicted, less that of the centre; summed over targets.
+    """
 
     spectrum: Spectrum
     parts: tuple[SetMinimum, ...]
+    risk: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +107,9 @@ def damped_over_set(problem: NoisyQuadratic) -> DampedOverSet:
     found = [[_damped(problem, trial, target) for target in range(targets)] for trial in trials]
     best = int(np.argmin([sum(risk for risk, _ in parts) for parts in found]))
     return DampedOverSet(
-        spectrum=trials[best].spectrum, parts=tuple(part for _, part in found[best])
+        spectrum=trials[best].spectrum,
+        parts=tuple(part for _, part in found[best]),
+        risk=sum(risk for risk, _ in found[best]),
     )
 
 
