@@ -1,5 +1,6 @@
 """The benchmark of window learners in small: its ledger can fail, and its streams are flat."""
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -7,24 +8,29 @@ import pytest
 
 from dpstream.bench import windows
 from dpstream.bench.history import numbers
+from dpstream.bench.moment_ledger import moment_figures
 from dpstream.bench.window_speed import speed
 from dpstream.bench.windows import (
+    ALLOWED,
     WINDOWS,
     flat_figures,
     flat_learners,
     ledger_figures,
     ledger_learners,
+    moment_learners,
     paid_and_claimed,
 )
 from dpstream.learners.window.bucket import Fit, Step
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
+from dpstream.mechanisms.continual.sliding import SlidingEncoder
+from dpstream.mechanisms.continual.strategy import Node
 
 BLOCKS = 700
 
 
 def test_the_ledger_of_every_learner_is_its_claim() -> None:
     found = ledger_figures(BLOCKS)
-    assert len(found) == 2 * (6 + len(WINDOWS))
+    assert len(found) == 2 * (6 + len(WINDOWS)) + len(moment_learners())
     for name, figures in found.items():
         assert figures["equal"], (name, figures)
         assert abs(figures["claimed"] - 1.0) < 1e-8
@@ -47,6 +53,22 @@ def test_a_fit_too_many_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     # The least that any fit can cost: far above what is allowed.
     paid, claimed = paid_and_claimed(learner, BLOCKS - 1)
     assert paid > claimed + 1e-6
+
+
+def test_nodes_that_hold_more_of_a_record_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder whose nodes are too large by a millionth."""
+    original = SlidingEncoder.nodes
+
+    def nodes(self: SlidingEncoder) -> list[Node]:
+        return [
+            replace(node, value=node.value + node.value // 1_000_000) for node in original(self)
+        ]
+
+    monkeypatch.setattr(SlidingEncoder, "nodes", nodes)
+    found = moment_figures(moment_learners(), 13_500, allowed=ALLOWED)
+    assert not found["moments of 7 ticks"]["equal"]
+    assert found["moments, decayed"]["equal"]
+    assert all(figures["records followed"] >= 32 for figures in found.values())
 
 
 @pytest.mark.parametrize("name", flat_learners())

@@ -2,6 +2,7 @@
 
 *Ledger*: every fit of a million blocks is made on paper, and its cost, shift over deviation from
 the plan of its noise, is added to every block that it uses. The largest total must be the claim.
+For windowed and decayed moments see ``moment_ledger``.
 
 *Flat*: a small stream is run, and memory, the size of its state, and the time of a release are read
 along the way. Learners that fit the whole history again keep it, and are not among these.
@@ -25,6 +26,7 @@ import numpy as np
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.bench.history import Watch
 from dpstream.bench.memory import resident_bytes
+from dpstream.bench.moment_ledger import moment_figures
 from dpstream.bench.window_speed import speed
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
@@ -100,6 +102,15 @@ def ledger_learners(blocks: int) -> Mapping[str, BlockLearner]:
     return found
 
 
+def moment_learners() -> Mapping[str, WindowedRegression]:
+    """Regressions on measured moments: by name."""
+    small: dict[str, Any] = _DECLARED | _GAUSSIAN | {"tick_records": _BLOCK}
+    return {
+        "moments of 7 ticks": WindowedRegression(window_ticks=7, **small),
+        "moments, decayed": WindowedRegression(decay=0.9, **small),
+    }
+
+
 def paid_and_claimed(learner: BlockLearner, blocks: int) -> tuple[float, float]:
     """The epsilon of the worst record, counted out over so many blocks, and the declared one.
 
@@ -158,7 +169,7 @@ def ledger_figures(blocks: int = LEDGER_BLOCKS) -> dict[str, dict[str, Any]]:
             "difference": claimed - paid,
             "equal": abs(claimed - paid) <= ALLOWED,
         }
-    return found
+    return found | moment_figures(moment_learners(), blocks, allowed=ALLOWED)
 
 
 def flat_learners() -> Mapping[str, tuple[Learner[Any], int]]:

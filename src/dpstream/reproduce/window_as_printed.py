@@ -161,7 +161,7 @@ PRINTED_PANELS: Sequence[Panel] = (
                 _DIGITS,
                 penalty=penalty,
             )
-            for penalty in (0.005, 0.05, 10.0)
+            for penalty in (0.0005, 0.005, 0.05, 10.0)
         ],
     ),
     _panel(

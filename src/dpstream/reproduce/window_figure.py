@@ -86,6 +86,12 @@ PANELS: Sequence[Panel] = (
                 delta=0.0,
             ),
             Curve(name="0.1, 64 random projections", stream="projected", make=_PAPER, epsilon=0.1),
+            Curve(
+                name="0.1, edges, all refitted",
+                stream="edges",
+                make=refitted(BASE_BLOCKS, block=EVEN_BLOCK, ridge=2.0, horizon=EVEN_BLOCKS),
+                epsilon=0.1,
+            ),
             Curve(name="no noise, pixels", stream="pixels", make=_PAPER, epsilon=None),
             Curve(
                 name="as printed, 0.1, pixels",
@@ -235,6 +241,13 @@ PANELS: Sequence[Panel] = (
             Curve(name="doubling, lambda 0.05", stream="edges", make=_digits(0.05)),
             Curve(name="all refitted, for ever", stream="edges", make=_ENDLESS),
             Curve(name="all refitted, quieter with size", stream="edges", make=OUR_CUMULATIVE),
+            Curve(name="all refitted, no noise", stream="edges", make=OUR_CUMULATIVE, epsilon=None),
+            Curve(
+                name="all refitted, no noise, pixels",
+                stream="pixels",
+                make=OUR_CUMULATIVE,
+                epsilon=None,
+            ),
         ),
         rising=False,
     ),
@@ -254,13 +267,22 @@ PANELS: Sequence[Panel] = (
     Panel(
         name="5b",
         title="digits, basic release, epsilon = 1, by lambda",
-        curves=tuple(
+        curves=(
+            *(
+                Curve(
+                    name=f"lambda {penalty:g}",
+                    stream="edges",
+                    make=basic(BASE_BLOCKS, block=BLOCK, penalty=penalty),
+                )
+                for penalty in (0.0005, 0.005, 0.05, 10.0)
+            ),
             Curve(
-                name=f"lambda {penalty:g}",
+                name="lambda 10, no noise",
                 stream="edges",
-                make=basic(BASE_BLOCKS, block=BLOCK, penalty=penalty),
-            )
-            for penalty in (0.005, 0.05, 10.0)
+                make=basic(BASE_BLOCKS, block=BLOCK, penalty=10.0),
+                epsilon=None,
+            ),
         ),
+        rising=False,
     ),
 )
