@@ -561,3 +561,24 @@ def test_a_terminal_sees_records_speed_and_time_left(
         show(Progress(records=150, ticks=3, releases=3))
     assert "150 records" in shown.getvalue()
     assert "3 releases" in shown.getvalue()
+
+
+def test_a_run_says_for_how_long_records_are_protected(folder: Path) -> None:
+    expiring = GOOD.replace('name = "PrivIncReg1"', 'name = "RunningSum"\n{memory}').replace(
+        "[targets.t]\nlower = 0\nupper = 2\n", ""
+    )
+    memories = {"ever": "", "live": 'window = 4\nstrategy = "expiring_toeplitz"'}
+    for name, memory in memories.items():
+        (folder / f"{name}.toml").write_text(expiring.replace("{memory}", memory))
+        (folder / f"{name}.csv").write_text(rows(200))
+        done = call("run", f"{name}.toml", "--input", f"{name}.csv", "--out", name, folder=folder)
+        assert done.returncode == 0, done.stderr
+        said = next(line for line in done.stdout.splitlines() if line.startswith("privacy:"))
+        assert ("whole life" in said) is (name == "ever")
+        assert ("published exactly" in said) is (name == "live")
+        told = call("explain", f"{name}.toml", folder=folder).stdout
+        assert ("everything that is ever published" in told) is (name == "ever")
+        assert ("learns later" in told) is (name == "ever")
+        assert ("its contribution can be told exactly" in told) is (name == "live")
+        page = (folder / name / "report.html").read_text()
+        assert ("everything that is ever published" in page) is (name == "ever")

@@ -142,6 +142,7 @@ def _stream(
                 "epsilon_spent": session.ledger.spent().epsilon(stream.budget.delta),
                 "epsilon": stream.budget.epsilon,
                 "delta": stream.budget.delta,
+                "promise": stream.learner.promise.value,
                 "ledger_head": session.ledger.head,
                 "log_head": None if row is None else row.digest.hex(),
                 "insecure_seed": stream.insecure_seed is not None,
@@ -183,7 +184,7 @@ def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
         + f"{summary['new_releases']:,} new releases, "
         f"last tick {summary['tick']:,}",
         f"privacy: epsilon {summary['epsilon_spent']:.4g} of {summary['epsilon']:.4g} "
-        f"at delta {summary['delta']:.3g}, for the whole life of the stream",
+        f"at delta {summary['delta']:.3g}; {summary['promise']}",
         f"head of the log, for dpstream verify --head: {summary['log_head'] or 'none yet'}",
     ]
     if summary["model"] is None:

@@ -170,7 +170,15 @@ def whose(unit: Unit) -> str:
     """The unit in words."""
     if unit.kind == "record":
         return "any one record"
-    return f"all records of any one {unit.column} (at most {unit.cap} count)"
+    within = "" if unit.period == "life" else " in any window"
+    return f"all records of any one {unit.column} (at most {unit.cap} count{within})"
+
+
+def seen(promise: str | None) -> str:
+    """What an attacker may see whom the guarantee holds against, in words."""
+    if promise in (None, Promise.FOREVER.value):
+        return "everything that is ever published"
+    return "everything that is published until it leaves the window"
 
 
 def promise_sentence(guarantee: Guarantee) -> str:
@@ -178,15 +186,14 @@ def promise_sentence(guarantee: Guarantee) -> str:
     if guarantee.insecure_seed:
         return _INSECURE
     accuracy = best_accuracy(PrivacyCurve.approximate(guarantee.epsilon, guarantee.delta))
-    live = "" if guarantee.promise == Promise.FOREVER.value else " while it is protected"
     against = (
         "came with what it said or came empty"
         if guarantee.neighbours is Neighbours.ZERO_OUT
         else "said one thing or another"
     )
     return (
-        "Somebody who sees everything that this stream ever publishes, and knows all the rest of "
-        f"its data, can tell whether {whose(guarantee.unit)} {against}{live} in at most "
+        f"Somebody who sees {seen(guarantee.promise)}, and knows all the rest of "
+        f"the stream's data, can tell whether {whose(guarantee.unit)} {against} in at most "
         f"{100 * accuracy:.1f} of 100 cases, where a coin is right in 50."
     )
 
@@ -212,9 +219,9 @@ def _statement(guarantee: Guarantee) -> str:
     if guarantee.insecure_seed:
         return "No differential privacy: an insecure seed was used."
     return (
-        f"({guarantee.epsilon:g}, {guarantee.delta:g})-differential privacy of all releases "
-        f"together, chosen adaptively, for {guarantee.neighbours.value} neighbours; "
-        f"{guarantee.promise}."
+        f"({guarantee.epsilon:g}, {guarantee.delta:g})-differential privacy of "
+        f"{seen(guarantee.promise)}, together and chosen adaptively, for "
+        f"{guarantee.neighbours.value} neighbours; {guarantee.promise}."
     )
 
 

@@ -12,7 +12,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.curve import PrivacyCurve
 from dpstream.privacy.trade_off import best_accuracy, group_curve, largest_belief, least_missed
 from dpstream.privacy.unit import Neighbours, Unit
-from dpstream.report.card import whose
+from dpstream.report.card import seen, whose
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.page import Block, Picture, Section, Table, Text, render_page
 
@@ -53,6 +53,11 @@ class Explanation:
     def whose(self) -> str:
         """The unit in words."""
         return whose(self.unit)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it holds against everything that is ever published."""
+        return seen(self.promise) == seen(None)
 
     @property
     def accuracy(self) -> float:
@@ -96,18 +101,20 @@ class Explanation:
         found = self.catch(0.01)
         lasting = [f"For how long: {self.promise}."] if self.promise else []
         return [
-            f"Hidden is what {self.whose} said: everything that is ever published looks almost "
-            f"{against}.",
-            "Take an attacker who knows every other record and all of the software, sees all that "
-            "is published, and must tell which of the two it was.",
-            f"Guessing by a coin she is right in 50 of 100 cases; with everything published she is "
-            f"right in at most {100 * self.accuracy:.1f}.",
+            f"Hidden is what {self.whose} said: {seen(self.promise)} looks almost {against}.",
+            "Take an attacker who knows every other record and all of the software, sees "
+            f"{seen(self.promise)}, and must tell which of the two it was.",
+            f"Guessing by a coin she is right in 50 of 100 cases; with all of that she is right in "
+            f"at most {100 * self.accuracy:.1f}.",
             f"If she may wrongly accuse 1 in 100, she finds at most {100 * found:.1f} in 100.",
             f"If she held something of it for 1 % likely before, she holds it for at most "
             f"{100 * largest_belief(0.01, self.budget.epsilon):.2g} % likely after{failure}.",
             *lasting,
             "It holds whatever else she knows now or learns later, and however the published "
-            "numbers are used.",
+            "numbers are used."
+            if self.lasting
+            else "It holds whatever else she knows, and not against what is published later: once "
+            "a record has left the window its contribution can be told exactly.",
             "It does not hide what is learnt of people in general, from anyone's data or without "
             "them.",
         ]

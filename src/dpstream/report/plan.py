@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstream.report.card import seen
 from dpstream.report.figure import Line, line_figure
 from dpstream.report.page import Block, Card, Picture, Section, Table, Text, facts, render_page
 
@@ -59,9 +60,10 @@ def _promise(plan: Plan, until: str) -> list[Block]:
     whose = (
         "one record" if unit["kind"] == "record" else f"one user's records (at most {unit['cap']})"
     )
+    words = seen(plan["promise"])
     return [
         Card(
-            f"Everything that is ever published will be ({plan['epsilon']:g}, "
+            f"{words[0].upper()}{words[1:]} will be ({plan['epsilon']:g}, "
             f"{plan['delta']:g})-differentially private for {whose}, under "
             f"{plan['neighbours']} neighbours, {until}; {plan['promise']}."
         ),
