@@ -90,6 +90,13 @@ def test_a_horizon_bounds_the_history_of_cumulative_models(tmp_path: Path) -> No
     assert found["longest_history_in_blocks"] == 15
 
 
+@pytest.mark.parametrize(("every", "kept"), [(1, 6), (5, 10), (0, None)])
+def test_records_wait_for_the_next_release(every: int, kept: int | None, tmp_path: Path) -> None:
+    schedule = f"every = 50\npublish_every = {every}"
+    found = planned(tmp_path, "SlidingWindowRelease", "window_records = 350", schedule=schedule)
+    assert found["longest_history_in_blocks"] == kept
+
+
 def test_memories_are_compared_for_a_guess(tmp_path: Path) -> None:
     options = "window_records = 500"
     calm = planned(tmp_path, "SlidingWindowRelease", options, "--drift", "0")["drift"]

@@ -24,6 +24,7 @@ from dpstream.learners.window.basic_release import BasicRelease
 from dpstream.learners.window.block_learner import BlockLearner, BlockState
 from dpstream.learners.window.continual_release import ContinualRelease
 from dpstream.learners.window.decayed_release import DecayedRelease
+from dpstream.learners.window.forecast import longest_history
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.hinge import HingeLoss
@@ -205,6 +206,24 @@ def test_history_is_erased_when_no_later_fit_needs_it() -> None:
     assert all(
         len(outcomes(levels, records(count * RECORDS))[1].history) < 4 for count in range(1, 12)
     )
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5])
+def test_the_longest_history_is_the_one_that_is_foretold(every: int) -> None:
+    blocks = 60
+    for learner in [*learners()[:1], *learners()[4:], *learners(horizon=blocks)]:
+        state, noise, longest = learner.init(), Noise.insecure(7), 0
+        batch = records(blocks * RECORDS)
+        for number in range(1, blocks + 1):
+            learner.learn(state, batch.slice((number - 1) * RECORDS, number * RECORDS))
+            learner.close(state, tick(number))
+            if number % every == 0:
+                learner.release(state, tick(number), noise)
+            longest = max(longest, len(state.history))
+        assert longest == longest_history(learner, publish_every=every)
+    assert longest_history(learners()[4], publish_every=0) is None
+    assert longest_history(learners()[2]) is None
+    assert longest_history(learners(horizon=9)[4], publish_every=0) == 9
 
 
 def test_short_and_empty_blocks_are_filled_up_with_null_records() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpstream.cli.assemble import assemble_stream
 from dpstream.cli.config import Config, load_config
+from dpstream.cli.declaration import ticks_of
 from dpstream.cli.folder import write_public
 from dpstream.cli.output import print_json, print_table, print_text
 from dpstream.cli.problem import rank_problem
@@ -116,11 +117,18 @@ def make_plan(
         result["forecast"] = forecast_until(learner, stream.schedule, last)
     if isinstance(learner, BlockLearner):
         result["levels"] = budget_levels(learner)
-        result["longest_history_in_blocks"] = longest_history(learner)
+        result["longest_history_in_blocks"] = longest_history(
+            learner, publish_every=_publish_every(config)
+        )
         result["ridge"] = {"declared": learner.ridge, "balanced": balanced_ridge(learner)}
     if guess is not None and guess.given:
         result["drift"] = _drift(learner, guess)
     return result
+
+
+def _publish_every(config: Config) -> int:
+    given = ticks_of(config).publish_every
+    return 1 if given is None else given
 
 
 def _continual_sum(learner: Any) -> ContinualSum | None:

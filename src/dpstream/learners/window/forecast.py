@@ -76,14 +76,26 @@ def budget_levels(learner: BlockLearner, *, blocks: int | None = None) -> list[d
     return levels
 
 
-def longest_history(learner: BlockLearner) -> int | None:
-    """The most closed blocks whose records are kept for later fits; None if that has no bound."""
+def longest_history(learner: BlockLearner, *, publish_every: int = 1) -> int | None:
+    """The most closed blocks whose records are kept for later fits; None if that has no bound.
+
+    Args:
+        learner: the calibrated learner.
+        publish_every: of the schedule: fits of ticks between releases wait for the next one, and
+            their records with them; 0 if the next one is not known.
+    """
     horizon, rule = learner.horizon, learner.rule
     # An endless rule keeps a bounded part, or all; no window is as long as this.
-    if horizon is None and rule.keep_from(1 << 60, None) <= 1 << 59:
+    whole = rule.keep_from(1 << 60, None) <= 1 << 59
+    if horizon is None and (whole or publish_every == 0):
         return None
-    last = horizon or 8 * rule.first + 32
-    return max(closed - rule.keep_from(closed, horizon) for closed in range(1, last + 1))
+    # The most are kept just before a release, or at the end.
+    step = publish_every or 1 + (horizon or 0)
+    last = horizon or step * (8 * rule.first + 32)
+    return max(
+        min(released + step - 1, last) - rule.keep_from(released, horizon)
+        for released in range(0, last + 1, step)
+    )
 
 
 def balanced_ridge(learner: BlockLearner) -> float:
