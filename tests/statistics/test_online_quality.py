@@ -13,10 +13,15 @@ import numpy as np
 import pytest
 
 from dpstream.bench import online as bench
+from dpstream.domain.domain import Domain
 from dpstream.errors import SourceError
+from dpstream.learners.online.pigd import ImplicitGradientDescent
+from dpstream.learners.online.pocp import POCP
 from dpstream.learners.online.release_price import ReleasePrice
+from dpstream.losses.logistic import LogisticLoss
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
+from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.reproduce import comparison, forest, horizon, real_records
 from dpstream.reproduce import online as experiment
 from dpstream.reproduce.expiration import expiration, expiry_claims, expiry_figures
@@ -27,6 +32,7 @@ from dpstream.reproduce.quadratic_stream import (
     quadratic_records,
 )
 from dpstream.reproduce.regret import growth_exponent
+from dpstream.reproduce.stream_accuracy import HELD_STEPS, STEPPED
 
 
 @pytest.mark.slow
@@ -166,10 +172,14 @@ def test_the_experiment_writes_numbers_claims_and_a_page(
     assert accuracies["forest cover types"]["private"]["held_out"] > 0.8
     assert "private, a week's memory" in accuracies["late arrivals"]
     assert "private, a week's memory" not in accuracies["forest cover types"]
+    steps = [accuracies["late arrivals"][name] for name in (STEPPED, HELD_STEPS)]
+    assert steps[0] != steps[1]
+    late = next(item for item in result["claims"] if item["name"].startswith("late arrivals"))
+    assert "as often as ours" in late["theirs"]
     songs = result["figures"]["2b: PQFTL on 400 songs"]
     assert songs["ours"]["10"] < songs["ours"]["1"] < songs["printed constants"]["1"]
     assert "for experiments only" in result["growth"]["regret"]["sums of gradients"]["private"]
-    assert len(result["claims"]) == 2 * 4 + 5 + 3
+    assert len(result["claims"]) == 2 * 4 + 6 + 3
     assert all(set(item) >= {"name", "expected", "measured", "held"} for item in result["claims"])
     page = Path(result["page"]).read_text()
     assert page.count("<svg") == 5
@@ -211,6 +221,25 @@ def test_endless_prices_keep_epsilon_and_algorithm_7_does_not() -> None:
     np.testing.assert_allclose(found, [2.45, 3.07, 3.52], atol=0.01)
     ours = [horizon.endless_epsilon(t) for t in (10**3, 10**5)]
     assert ours[0] < ours[1] < 1.0
+    # What its regret costs besides: on one stream its noise grows as the root of the horizon too.
+    regret = horizon.doubling_regret(16_000, seed=1)
+    assert 0.35 < growth_exponent(regret.records, regret.totals) < 0.65
+    assert regret.total < horizon.perturbed_regret(4000, known=False, seed=1).total * 4.0
+
+
+def test_noise_at_endless_prices_is_the_learners() -> None:
+    model = POCP(
+        domain=Domain.vectors(2, norm_bound=1.0, target_bound=1.0),
+        budget=horizon.BUDGET,
+        unit=Unit(),
+        neighbours=Neighbours.ZERO_OUT,
+        releases=None,
+        algorithm=ImplicitGradientDescent(),
+        loss=LogisticLoss(),
+        modulus=1.0,
+    )
+    own = math.fsum(model.noise_scale(t, t)[0] for t in range(1, 301))
+    assert horizon.endless_noise(300) == pytest.approx(own, rel=1e-3)
 
 
 @pytest.mark.slow

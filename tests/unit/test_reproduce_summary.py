@@ -67,6 +67,20 @@ def test_one_experiment_alone_is_run_and_its_refusal_is_the_error(tmp_path: Path
         command.reproduce("lacking", data=None, out=tmp_path, as_json=False)
 
 
+def test_an_experiment_runs_what_belongs_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert all(
+        {name, *beside} <= set(command.EXPERIMENTS) for name, beside in command.BESIDE.items()
+    )
+    parts = ("first", "second", "third")
+    listed = {part: (__name__, "shown", f"the {part}") for part in parts}
+    monkeypatch.setattr(command, "EXPERIMENTS", listed)
+    monkeypatch.setattr(command, "BESIDE", {"first": ("third",)})
+    command.reproduce("first", data=None, out=tmp_path, as_json=True)
+    assert set(json.loads(capsys.readouterr().out)) == {"first", "third"}
+
+
 def test_a_picture_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):

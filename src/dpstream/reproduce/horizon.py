@@ -80,6 +80,40 @@ def perturbed_regret(horizon: int, *, known: bool, seed: int) -> Regret:
     return regret
 
 
+def doubling_ratio(size: int, parameter: float = 1.0) -> float:
+    """Algorithm 7 as printed: noise over shift at times from ``size`` on, until they double.
+
+    ``sqrt((2 size / eps) (ln(size / delta) + sqrt(eps / size)))``; ``size`` is a power of two.
+    """
+    slack = math.log(size / DELTA) + math.sqrt(parameter / size)
+    return math.sqrt(2.0 * size / parameter * slack)
+
+
+def doubling_regret(horizon: int, *, seed: int) -> Regret:
+    """Algorithm 7 as printed, on the stream of ``perturbed_regret``: it promises nothing.
+
+    The iterate never leaves the best model there, so a release is its noise: the printed shift
+    ``2 L / (alpha t)`` times ``doubling_ratio``, with ``L = alpha``, projected on the unit ball.
+    """
+    generator = public_generator(seed)
+    domain = Domain.vectors(DIMENSION, norm_bound=1.0, target_bound=1.0)
+    features = generator.standard_normal((horizon, DIMENSION))
+    rows = domain.admit(features, np.zeros(horizon)).scaled_features
+    places = np.arange(1, horizon + 1)
+    sizes = 1 << np.array([int(place).bit_length() - 1 for place in places])
+    ratios = {size: doubling_ratio(size) for size in np.unique(sizes).tolist()}
+    scales = np.array([ratios[size] for size in sizes.tolist()]) * 2.0 / places
+    points = generator.standard_normal((horizon, DIMENSION)) * scales[:, None]
+    points /= np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
+    # Record t meets the release made after record t - 1; the first meets the origin.
+    points = np.concatenate((np.zeros((1, DIMENSION)), points[:-1]))
+    losses = np.abs(np.einsum("ij,ij->i", rows, points)) + 0.5 * np.sum(points**2, axis=1)
+    totals, regret = np.cumsum(losses), Regret()
+    for mark in sorted({horizon >> shift for shift in (4, 2, 0)}):
+        regret.note(records=mark, losses=float(totals[mark - 1]), best=0.0)
+    return regret
+
+
 def moment_regret(horizons: Sequence[int], *, draws: int) -> Regret:
     """PQFTL, run for each horizon apart."""
     regret = Regret()
@@ -145,26 +179,34 @@ def _best_point(batch: Batch) -> FloatArray:
     return point
 
 
-def endless_epsilon(horizon: int) -> float:
-    """What all releases up to a horizon cost at endless prices, of a budget of epsilon 1."""
+def _endless_prices(horizon: int) -> FloatArray:
     price = ReleasePrice(schedule="endless", releases=None)
     places = np.arange(1, horizon + 1, dtype=np.float64) + price.head_start
     first = price.price(1) * places[0] * math.log(places[0]) ** 2
-    spent = float(np.sum(first / (places * np.log(places) ** 2)))
+    return first / (places * np.log(places) ** 2)
+
+
+def endless_epsilon(horizon: int) -> float:
+    """What all releases up to a horizon cost at endless prices, of a budget of epsilon 1."""
+    spent = float(np.sum(_endless_prices(horizon)))
     return PrivacyCurve.gaussian(gaussian_mu(BUDGET) * math.sqrt(spent)).epsilon(DELTA)
 
 
-def doubling_epsilon(horizon: int, *, parameter: float = 1.0) -> float:
-    """What Algorithm 7 as printed truly costs by a horizon: it has no bound.
+def endless_noise(horizon: int) -> float:
+    """The sum over releases of noise at endless prices, for shifts ``1 / (t + 1)``.
 
-    At time t in ``[2^j, 2^(j+1))`` its noise over the shift is
-    ``sqrt((2^(j+1) / eps) (ln(2^j / delta) + sqrt(eps / 2^j)))``.
+    What noise adds to regret, for losses of bounded slope: ``O(sqrt T ln T)``.
     """
+    shifts = 1.0 / (np.arange(1, horizon + 1, dtype=np.float64) + 1.0)
+    return float(np.sum(shifts / np.sqrt(_endless_prices(horizon)))) / gaussian_mu(BUDGET)
+
+
+def doubling_epsilon(horizon: int, *, parameter: float = 1.0) -> float:
+    """What Algorithm 7 as printed truly costs by a horizon: it has no bound."""
     squared = 0.0
     for doubling in range(horizon.bit_length()):
         size = 1 << doubling
-        ratio = 2.0 * size / parameter * (math.log(size / DELTA) + math.sqrt(parameter / size))
-        squared += min(size, horizon + 1 - size) / ratio
+        squared += min(size, horizon + 1 - size) / doubling_ratio(size, parameter) ** 2
     return PrivacyCurve.gaussian(math.sqrt(squared)).epsilon(DELTA)
 
 
@@ -181,6 +223,9 @@ def horizon_figures(*, horizons: Sequence[int] = HORIZONS, draws: int = 2) -> di
             "perturbed, no horizon": _mean(
                 [perturbed_regret(horizons[-1], known=False, seed=seed) for seed in range(draws)]
             ).to_json(),
+            "algorithm 7 as printed": _mean(
+                [doubling_regret(horizons[-1], seed=seed) for seed in range(draws)]
+            ).to_json(),
             "sums of moments": moment_regret(horizons, draws=draws).to_json(),
             "sums of gradients": _mean(
                 [gradient_regret(horizons[-1], seed=seed) for seed in range(draws)]
@@ -190,6 +235,7 @@ def horizon_figures(*, horizons: Sequence[int] = HORIZONS, draws: int = 2) -> di
             "endless prices": {str(t): endless_epsilon(t) for t in LONG_HORIZONS},
             "algorithm 7 as printed": {str(t): doubling_epsilon(t) for t in LONG_HORIZONS},
         },
+        "noise at endless prices": {str(t): endless_noise(t) for t in LONG_HORIZONS},
     }
 
 

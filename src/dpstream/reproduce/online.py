@@ -38,7 +38,7 @@ from dpstream.reproduce.real_records import (
     song_records,
 )
 from dpstream.reproduce.regret import NOT_PRIVATE, growth_exponent
-from dpstream.reproduce.stream_accuracy import accuracy_figures
+from dpstream.reproduce.stream_accuracy import HELD_STEPS, STEPPED, accuracy_figures
 
 FULL_DATA = (
     "put msd_year.npz (YearPrediction, 515,345 songs), covtype.npz (580,000 cover types), "
@@ -206,22 +206,46 @@ def _growth_claims(growth: Mapping[str, Any]) -> list[dict[str, Any]]:
             theirs=f"algorithm 7 grows: {', '.join(f'{value:.2f}' for value in doubling)}",
         )
     )
+    noise = [growth["noise at endless prices"][str(t)] for t in LONG_HORIZONS]
+    # sqrt(T) ln T has 0.555 and 0.573; prices of the first hundred releases add to the second.
+    slopes = [
+        growth_exponent(LONG_HORIZONS[k : k + 2], noise[k : k + 2]) for k in range(len(noise) - 1)
+    ]
+    found.append(
+        claim(
+            "004 section 3: noise without a horizon, from T = 1e3 to 1e5 to 1e7",
+            expected="1/2 and the logarithm's share: below 0.59",
+            measured=f"exponents {', '.join(f'{slope:.3f}' for slope in slopes)}",
+            held=max(slopes) < 0.59,
+            theirs="O(sqrt T)",
+        )
+    )
     return found
 
 
 def _accuracy_claims(accuracies: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """At the end: on records held out, or in time order over the last tenth and the whole."""
     found: list[dict[str, Any]] = []
     for name, held in accuracies.items():
-        judged = "held_out" if held["private"]["held_out"] is not None else "whole"
-        private, plain = held["private"][judged], held["without privacy"][judged]
-        stepped = held["gradient descent, without privacy"][judged]
+        private, plain = held["private"], held["without privacy"]
+        shuffled = private["held_out"] is not None
+        judged = ("held_out",) if shuffled else ("last_tenth", "whole")
+        steps = [
+            f"{words} {', '.join(f'{held[key][kind]:.4f}' for kind in judged)}"
+            for words, key in (("at every record", STEPPED), ("as often as ours", HELD_STEPS))
+        ]
+        last = held["repeat the last label"]
+        repeating = "" if shuffled else f"; repeating the last label {last['last_tenth']:.4f}"
+        words = "held out" if shuffled else "last tenth, whole stream"
         found.append(
             claim(
                 f"{name}: accuracy at (1, 1e-6) against the same learner without privacy",
-                expected="within half a point",
-                measured=f"{private:.4f} against {plain:.4f}",
-                held=private >= plain - POINTS,
-                theirs=f"gradient descent with a step at every record: {stepped:.4f}",
+                expected=f"within half a point ({words})",
+                measured="; ".join(
+                    f"{private[kind]:.4f} against {plain[kind]:.4f}" for kind in judged
+                ),
+                held=all(private[kind] >= plain[kind] - POINTS for kind in judged),
+                theirs=f"gradient descent {', '.join(steps)}{repeating}",
             )
         )
     return found

@@ -4,12 +4,14 @@ Each record is classified by the model that was released before it. Forest cover
 shuffled by a recorded seed and a tenth is held out; flights and the electricity market stay in
 their order of time, and are also followed with a week's memory and nine releases a day. No rate,
 prior or clip is set by looking at a stream: all are defaults. Beside it stands the same learner
-without privacy, plain gradient descent with a step at every record, which no release every few
-records can follow, and, where labels persist, repeating the last one.
+without privacy; plain gradient descent with a step at every record, judged at every record, which
+no release every few records can follow, and as it stood whenever the learner released; and, where
+labels persist, repeating the last one.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from dpstream.domain.domain import Domain
 from dpstream.engine.schedule import EveryRecords, Thinning
 from dpstream.learners.learner import Tick
 from dpstream.learners.online.follow_the_leader import FollowTheLeader
+from dpstream.learners.online.gradient_stack import Curvature
 from dpstream.losses.logistic import LogisticLoss
 from dpstream.mechanisms.continual.choice import sum_strategy
 from dpstream.mechanisms.mechanism import Noise
@@ -40,6 +43,15 @@ STEP = 0.5
 
 MEMORY_TICKS = 63
 """Of a learner that forgets: a week of ticks, nine to a day."""
+
+MEMORIES: Mapping[str, Curvature] = {
+    "a week's memory": "diagonal",
+    "a week's memory, gradients alone": "none",
+}
+"""Learners that forget, and the second moments that they measure."""
+
+STEPPED = "gradient descent, without privacy"
+HELD_STEPS = "gradient descent as often as ours is released, without privacy"
 
 NO_PRIVACY = Budget(epsilon=1e9, delta=DELTA)
 PRIVATE = Budget(epsilon=1.0, delta=DELTA)
@@ -102,13 +114,13 @@ def make_task(
     return Task(name, parts[0], parts[1], schedule, domain)
 
 
-def forgetting(task: Task, budget: Budget, *, seed: int) -> Accuracy:
+def forgetting(task: Task, budget: Budget, *, seed: int, curvature: Curvature) -> Accuracy:
     """The learner on decayed sums with a week's memory, nine releases a day."""
     assert task.day is not None
     often = replace(task, schedule=EveryRecords(records=-(-task.day // 9)))
     decay = math.exp(-1.0 / MEMORY_TICKS)
     strategy = sum_strategy("decayed_toeplitz", horizon=None, window=None, decay=decay)
-    return followed(often, budget, seed=seed, strategy=strategy, curvature="diagonal")
+    return followed(often, budget, seed=seed, strategy=strategy, curvature=curvature)
 
 
 def followed(task: Task, budget: Budget, *, seed: int, **settings: Any) -> Accuracy:
@@ -137,15 +149,24 @@ def followed(task: Task, budget: Budget, *, seed: int, **settings: Any) -> Accur
     return _accuracy(right, held_out)
 
 
-def stepped(task: Task) -> Accuracy:
-    """Plain gradient descent without privacy, a step at every record."""
+def stepped(task: Task, *, as_released: bool) -> Accuracy:
+    """Plain gradient descent without privacy, with a step at every record.
+
+    Args:
+        task: the stream.
+        as_released: judge the point as it stood at the last release of ``followed``, instead of
+            the newest one.
+    """
     rows = np.insert(task.train.scaled_features, 0, 1.0, axis=1)
-    targets = task.train.scaled_targets[:, 0].tolist()
+    targets = task.train.scaled_targets[:, 0]
     point, right = np.zeros(rows.shape[1]), np.zeros(len(rows), bool)
-    for index, (row, target) in enumerate(zip(rows, targets, strict=True)):
-        score = float(row @ point)
-        right[index] = (score > 0) == (target > 0)
-        point += STEP * target / (1.0 + np.exp(min(target * score, 500.0))) * row
+    for start, stop in itertools.pairwise((0, *task.ends())):
+        right[start:stop] = (rows[start:stop] @ point > 0) == (targets[start:stop] > 0)
+        for index, target in enumerate(targets[start:stop].tolist(), start=start):
+            score = float(rows[index] @ point)
+            if not as_released:
+                right[index] = (score > 0) == (target > 0)
+            point += STEP * target / (1.0 + np.exp(min(target * score, 500.0))) * rows[index]
     held_out = None if task.test is None else float(np.mean(_hits(task.test, point)))
     return _accuracy(right, held_out)
 
@@ -200,14 +221,15 @@ def _task_figures(task: Task, *, draws: int) -> dict[str, Any]:
     figures = {
         "private": _mean([followed(task, PRIVATE, seed=s) for s in range(draws)]),
         "without privacy": followed(task, NO_PRIVACY, seed=0),
-        "gradient descent, without privacy": stepped(task),
+        STEPPED: stepped(task, as_released=False),
+        HELD_STEPS: stepped(task, as_released=True),
         "repeat the last label": repeated(task),
     }
     if task.day is not None:
-        figures |= {
-            "private, a week's memory": _mean(
-                [forgetting(task, PRIVATE, seed=s) for s in range(draws)]
-            ),
-            "without privacy, a week's memory": forgetting(task, NO_PRIVACY, seed=0),
-        }
+        for name, curvature in MEMORIES.items():
+            runs = [forgetting(task, PRIVATE, seed=s, curvature=curvature) for s in range(draws)]
+            figures[f"private, {name}"] = _mean(runs)
+            figures[f"without privacy, {name}"] = forgetting(
+                task, NO_PRIVACY, seed=0, curvature=curvature
+            )
     return {name: asdict(accuracy) for name, accuracy in figures.items()}
