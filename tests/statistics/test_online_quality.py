@@ -65,7 +65,7 @@ def test_a_short_logistic_stream_is_learned_privately() -> None:
 
 
 def test_the_benchmarks_parts_run() -> None:
-    speed = bench.leader_speed(records=4000)
+    speed = bench.learner_speed(records=4000)
     every = bench.every_record_speed(records=200)
     assert all(value > 0 for value in (*speed.values(), *every.values()))
     assert set(bench.PARTS) >= {"logistic excess", "digits accuracy"}

@@ -62,7 +62,7 @@ def learners(stream: AdmittedStream, block: int) -> Mapping[str, Learner[Any]]:
 def speed(*, records: int = RECORDS, block: int = BLOCK, rounds: int = _ROUNDS) -> dict[str, Any]:
     """Times the floor, of every learner."""
     stream = logistic_stream(1, records=records)
-    loop = bare_loop_seconds(stream.batch)
+    loop = bare_loop_seconds(stream.batch)[0]
     rows = stream.batch.scaled_features
     product = _best(lambda: rows.T @ rows, 5 * rounds)
     figures: dict[str, Any] = {

@@ -47,9 +47,8 @@ class GradientAscent:
         return problem.lipschitz / (problem.modulus * (steps + self.offset(problem)))
 
     def radius(self, problem: StepProblem) -> float:
-        """Of the ball."""
-        natural = problem.lipschitz / problem.modulus
-        return natural if self.ball_radius is None else min(natural, self.ball_radius)
+        """Of the ball: at most ``L / alpha``, which no step leaves."""
+        return min(problem.lipschitz / problem.modulus, self.ball_radius or math.inf)
 
     def roundings(self, width: int) -> float:
         """Those of the step, and of the norm by which the projection divides."""
@@ -70,6 +69,7 @@ class GradientAscent:
         from dpstream.learners.online.step_kernel import gradient_steps
 
         loss, threshold = problem.code
+        radius = self.radius(problem)
         gradient_steps(
             rows,
             scales,
@@ -79,7 +79,8 @@ class GradientAscent:
             problem.slope,
             problem.modulus,
             self.offset(problem),
-            self.radius(problem),
+            # No step leaves the ball of radius L / alpha: nothing is to be projected on it.
+            radius if radius == self.ball_radius else math.inf,
             steps,
             point,
             total,
