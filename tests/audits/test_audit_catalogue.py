@@ -25,10 +25,14 @@ from dpstream.audit.record import record_pairs
 from dpstream.audit.run import attack_of, audit_all, audit_entry, audit_learner, audited_entries
 from dpstream.audit.transcript import repeated_findings, white_boxes
 from dpstream.catalogue.catalogue import entry
+from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
+from dpstream.domain.target import LabelTarget
 from dpstream.errors import ConfigurationError
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.sums.running_sum import RunningSum
+from dpstream.learners.window.decayed_release import DecayedRelease
+from dpstream.losses.logistic import LogisticLoss
 from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.window_tree import WindowTree
 from dpstream.mechanisms.mechanism import Noise
@@ -160,6 +164,25 @@ def test_a_configured_learner_is_as_claimed_at_its_own_budget() -> None:
     assert result.passed, result.verdict
     assert result.evidence is not None
     assert result.evidence.reached > 0.99
+
+
+def test_a_configured_learner_whose_fits_follow_its_releases_is_as_claimed() -> None:
+    # Its fits lie around the model before: the exact values differ from run to run.
+    learner = DecayedRelease(
+        domain=Domain([Numeric("x", lower=-1.0, upper=1.0)], LabelTarget("y", ("no", "yes"))),
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        unit=Unit(),
+        neighbours=Neighbours.ZERO_OUT,
+        horizon=None,
+        loss=LogisticLoss(),
+        block_records=4,
+        ridge=1.0,
+        radius=2.0,
+        decay=0.9,
+    )
+    result = audit_learner(learner, seed=10)
+    assert result.evidence is not None
+    assert [str(finding) for finding in result.evidence.findings if not finding.passed] == []
 
 
 def test_long_horizons_are_attacked_short_and_say_so() -> None:

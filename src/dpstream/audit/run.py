@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from dpstream.audit.entry_learner import LEARNER_AUDITS
+from dpstream.audit.entry_learner import LEARNER_AUDITS, SHORT_LEARNERS
 from dpstream.audit.evidence import AuditResult, Evidence, judged
 from dpstream.audit.gaussian import FALSE_ALARM
 from dpstream.audit.learner import learner_evidence, shortened
@@ -229,9 +229,11 @@ def audit_learner(
         seed: of insecure noise, for tests; fresh entropy otherwise.
     """
     short, notes = shortened(learner)
+    known = SHORT_LEARNERS.get(type(learner).__name__)
+    adaptive = known is not None and known.adaptive
 
     def attack(runs: int, noise: Noise) -> Evidence:
-        return learner_evidence(short, runs=runs, noise=noise)
+        return learner_evidence(short, runs=runs, noise=noise, adaptive=adaptive)
 
     return _timed(learner.name, "stream", attack, LEARNER_RUNS, budget_seconds, seed, notes)
 
