@@ -176,6 +176,10 @@ def test_every_panel_of_the_figures_is_there() -> None:
         assert len({curve.name for curve in panel.curves}) == len(panel.curves) > 1
 
 
+def _runs(cumulative: list[float]) -> Mapping[str, list[float]]:
+    return {"sliding": [2.0, 2.0], "decayed": [0.5, 0.5], "cumulative": cumulative}
+
+
 @pytest.mark.parametrize("slow", [False, True])
 def test_recent_memories_win_under_drift_and_the_plan_says_so(slow: bool) -> None:
     found = run_drift(turning(slow=slow), repeats=1)
@@ -184,6 +188,10 @@ def test_recent_memories_win_under_drift_and_the_plan_says_so(slow: bool) -> Non
     after = found["after_change"]
     # Moments of the window are measured more exactly than its minimiser.
     assert after["sliding, moments"] < 1.1 * after["sliding"]
+    assert found["after_change_without_noise"] == {}
+    (other,) = drift_claims([found | {"after_change_by_run": _runs([1.0, 3.0])}])
+    assert other["held"] is None
+    assert not drift_claims([found | {"after_change_by_run": _runs([1.0, 1.0])}])[0]["held"]
     found["plan"] = [entry | {"error": 1.0 / entry["error"]} for entry in found["plan"]]
     assert not drift_claims([found])[0]["held"]
 

@@ -9,7 +9,7 @@ label, without privacy, stands beside: where labels persist it beats every model
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,9 @@ from dpstream.reproduce.drift_records import forest_records, market_records
 WINDOW = 7
 DECAY = 0.75
 """As quiet as a window of (1 + decay) / (1 - decay) = 7 blocks."""
+
+_LOUD = Budget(epsilon=1e5, delta=1e-6)
+"""A budget at which noise does not matter."""
 
 DIMENSION = 5
 TURN = 20
@@ -207,16 +210,22 @@ def run_drift(stream: Drifting, *, repeats: int) -> dict[str, Any]:
     if stream.moments:
         for name in ("sliding", "decayed"):
             tracks[f"{name}, moments"] = _moment_track(stream, name, repeats)
-    after = {
-        name: float(np.median(item.values[:, item.blocks >= stream.changed].mean(axis=1)))
-        for name, item in tracks.items()
-    }
+    runs = {name: _after(stream, item) for name, item in tracks.items()}
+    exact: dict[str, float] = {}
+    if stream.repeating is not None:
+        loud = replace(stream, settings=dict(stream.settings) | {"budget": _LOUD})
+        exact = {
+            name: float(_after(stream, _track(loud, name, learner, 1))[0])
+            for name, learner in loud.learners().items()
+        }
     return {
         "name": stream.name,
         "guess": dict(stream.guess),
         "plan": planned,
         "curves": [item.to_json() for item in tracks.values()],
-        "after_change": after,
+        "after_change": {name: float(np.median(values)) for name, values in runs.items()},
+        "after_change_by_run": {name: values.tolist() for name, values in runs.items()},
+        "after_change_without_noise": exact,
         "repeating_the_last_label": stream.repeating,
         "svg": line_figure(
             {name: item.line() for name, item in tracks.items()},
@@ -228,6 +237,12 @@ def run_drift(stream: Drifting, *, repeats: int) -> dict[str, Any]:
             else {"repeat the last label (not private)": stream.repeating},
         ),
     }
+
+
+def _after(stream: Drifting, found: Track) -> FloatArray:
+    """Of every run, the mean error after the change."""
+    means: FloatArray = found.values[:, found.blocks >= stream.changed].mean(axis=1)
+    return means
 
 
 def _track(stream: Drifting, name: str, learner: BlockLearner, repeats: int) -> Track:
