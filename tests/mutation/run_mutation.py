@@ -13,7 +13,6 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
-import math
 import os
 import resource
 import signal
@@ -24,7 +23,7 @@ import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from types import CodeType
@@ -43,9 +42,14 @@ TESTS = [
 ]
 """What is run against the three packages, here and by ``make coverage``."""
 
-_PLENTY = 3.0
-"""A mutant whose tests take so many times longer than usual does not end: it is found. What is
-measured is the processor's time, so that a busy machine finds nothing."""
+_PLENTY = 4.0
+_AT_LEAST = 2.0
+"""A mutant does not end, and is found, if a test takes so many times longer than with the true
+module, and so many seconds. What is measured is the processor's time: a busy machine finds
+nothing."""
+
+_IMPORT = 30.0
+"""Seconds of the processor in which modules and tests are imported."""
 
 _WAIT = 3600.0
 """A mutant that sleeps for so long does not end either."""
@@ -168,10 +172,38 @@ def preload() -> None:
     assert scipy
 
 
+class Watch:
+    """Tells pytest how long a test may run, or learns from it how long tests run.
+
+    A test that takes longer ends the process: the first test that meets an endless loop shows it.
+    """
+
+    def __init__(self, usual: Mapping[str, float], *, told: Path | None = None) -> None:
+        self._usual, self._told = usual, told
+        self._begun = 0.0
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Start the clock: of the processor."""
+        self._begun = time.process_time()
+        if self._told is None:
+            most = _AT_LEAST + _PLENTY * self._usual.get(nodeid, _AT_LEAST)
+            signal.setitimer(signal.ITIMER_VIRTUAL, most)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Read the clock."""
+        self._seconds[nodeid] = time.process_time() - self._begun
+
+    def pytest_sessionfinish(self) -> None:
+        """Leave what was learnt."""
+        if self._told is not None:
+            self._told.write_text(json.dumps(self._seconds), encoding="utf-8")
+
+
 def start(
-    module: str, path: Path, mutant: Mutant | None, tests: Sequence[str], limit: float
+    module: str, path: Path, mutant: Mutant | None, tests: Sequence[str], watch: Watch
 ) -> int:
-    """Fork a process that runs tests on a mutant, for so much time; its exit code is pytest's."""
+    """Fork a process that runs tests on a mutant; its exit code is pytest's."""
     process = os.fork()
     if process:
         return process
@@ -181,8 +213,8 @@ def start(
 
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        seconds = math.ceil(limit)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        if mutant is not None:
+            signal.setitimer(signal.ITIMER_VIRTUAL, _IMPORT)
         os.chdir(ROOT)
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
@@ -195,7 +227,8 @@ def start(
             sys.meta_path.insert(0, _Replaced(module, path, compiled))
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         warnings = "ignore::pytest.PytestAssertRewriteWarning"
-        code = int(pytest.main(["-x", "-p", "no:cacheprovider", "-W", warnings, *tests]))
+        options = ["-x", "-p", "no:cacheprovider", "-W", warnings, *tests]
+        code = int(pytest.main(options, plugins=[watch]))
     except BaseException:
         code = 1
     finally:
@@ -216,7 +249,7 @@ def wait(process: int) -> str:
         time.sleep(0.01)
     # Every failing code counts but 5, no test at all: a module that cannot be imported is found.
     code = os.waitstatus_to_exitcode(status)
-    return {0: "survived", 5: "untested", -signal.SIGXCPU: "endless"}.get(code, "killed")
+    return {0: "survived", 5: "untested", -signal.SIGVTALRM: "endless"}.get(code, "killed")
 
 
 def run_module(path: Path, coverage: Coverage, folder: Path, shard: tuple[int, int]) -> None:
@@ -230,20 +263,25 @@ def run_module(path: Path, coverage: Coverage, folder: Path, shard: tuple[int, i
         for number, mutant in enumerate(mutants(text))
         if mutant.name not in known and number % shard[1] == shard[0]
     ]
+    usual: Mapping[str, float] = {}
     if todo:
         # Whatever fails without a fault would find every mutant.
         tests = sorted({test for _, mutant in todo for test in coverage.tests(path, mutant)})
-        outcome = wait(start(module, path, None, tests, 600.0)) if tests else "survived"
+        told = folder / f"{module}.{shard[0]}.seconds.json"
+        first = Watch({}, told=told)
+        outcome = wait(start(module, path, None, tests, first)) if tests else "survived"
         if outcome != "survived":
             say(f"{module}: the true module's tests end as {outcome}; its mutants were not run")
             return
+        usual = json.loads(told.read_text(encoding="utf-8")) if tests else {}
+    # Kernels are interpreted here: this is how long tests take.
+    coverage = replace(coverage, seconds={**coverage.seconds, **usual})
     for _, mutant in todo:
         tests = coverage.tests(path, mutant)
         begun = time.monotonic()
         outcome = "untested"
         if tests:
-            usual = sum(coverage.seconds.get(test, 0.1) for test in tests)
-            outcome = wait(start(module, path, mutant, tests, 5.0 + _PLENTY * usual))
+            outcome = wait(start(module, path, mutant, tests, Watch(usual)))
         line = {
             "name": mutant.name,
             "line": mutant.first,
