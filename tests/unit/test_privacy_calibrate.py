@@ -121,3 +121,36 @@ def test_logarithm_needs_a_base():
     assert paper.logarithm(math.e, base=math.e) == 1.0
     with pytest.raises(ConfigurationError):
         paper.logarithm(8.0, base=1.0)
+
+
+def pure_up_to(largest):
+    """A curve of epsilon 1 at the scale ``largest``."""
+    return lambda scale: PrivacyCurve.pure(scale / largest)
+
+
+@pytest.mark.parametrize("exponent", [-99.5, -80.0, 40.0, 59.5])
+def test_scales_are_found_wherever_they_lie(exponent):
+    largest = 2.0**exponent
+    found = calibrate(pure_up_to(largest), Budget(epsilon=1.0, delta=0.0))
+    assert found == pytest.approx(largest * (1.0 - HEADROOM), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "error"),
+    [
+        (-100.5, NotPrivate),
+        (-130.0, NotPrivate),
+        (60.5, ConfigurationError),
+        (90, ConfigurationError),
+    ],
+)
+def test_scales_beyond_every_use_are_refused(exponent, error):
+    # The smallest one is 2**-100, the largest 2**60, and both are still taken.
+    with pytest.raises(error):
+        calibrate(pure_up_to(2.0**exponent), Budget(epsilon=1.0, delta=0.0))
+
+
+def test_a_budget_holds_floats_whatever_it_is_made_of():
+    budget = Budget(epsilon=2, delta=0)
+    assert type(budget.epsilon) is float
+    assert type(budget.delta) is float

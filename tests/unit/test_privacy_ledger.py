@@ -10,7 +10,7 @@ import pytest
 from dpstream.errors import BudgetExceeded, ConfigurationError, StoreCorrupt, StoreMismatch
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.calibrate import gaussian_mu, pure_epsilon, zcdp_rho
-from dpstream.privacy.coverage import Coverage, disjoint
+from dpstream.privacy.coverage import Coverage, _rank, disjoint
 from dpstream.privacy.curve import PrivacyCurve
 from dpstream.privacy.event import (
     ApproximateEvent,
@@ -318,3 +318,10 @@ def test_disjoint_rearranges_without_loss():
     assert everywhere == one
     expected = {(0, 2): 1, (2, 4): 2, (4, 6): 1, (6, 8): 0, (8, 9): 1}
     assert {covers: round(curve.pure_epsilon) for curve, covers in local} == expected
+
+
+def test_ranks_are_the_finaliser_of_splitmix64() -> None:
+    # The generator's published first outputs from seed 0: a step of the golden gamma, scrambled.
+    gamma = 0x9E3779B97F4A7C15
+    expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
+    assert [_rank(step * gamma) for step in range(4)] == expected
