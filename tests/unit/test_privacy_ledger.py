@@ -325,3 +325,24 @@ def test_ranks_are_the_finaliser_of_splitmix64() -> None:
     gamma = 0x9E3779B97F4A7C15
     expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
     assert [_rank(step * gamma) for step in range(4)] == expected
+
+
+def test_the_first_position_alone_is_a_segment() -> None:
+    coverage = Coverage()
+    coverage.charge(PrivacyCurve.pure(0.5), None)
+    assert list(coverage.segments((0, 1))) == [PrivacyCurve.pure(0.5)]
+    coverage.charge(PrivacyCurve.pure(0.25), (0, 1))
+    assert list(coverage.segments((0, 1))) == [
+        PrivacyCurve.pure(0.5).compose(PrivacyCurve.pure(0.25))
+    ]
+    whole = list(coverage.segments(None))
+    assert len(whole) == 2
+    assert PrivacyCurve.pure(0.5).compose(PrivacyCurve.pure(0.25)) in whole
+
+
+def test_two_charges_that_overlap_are_rearranged_too() -> None:
+    first, second = PrivacyCurve.pure(0.5), PrivacyCurve.pure(0.25)
+    everywhere, local = disjoint([(first, (0, 4)), (second, (2, 6))])
+    assert everywhere == PrivacyCurve.none()
+    assert local == [(first, (0, 2)), (first.compose(second), (2, 4)), (second, (4, 6))]
+    assert disjoint([(first, (0, 4))])[1] == [(first, (0, 4))]
