@@ -207,6 +207,7 @@ def test_the_engine_runs_it_for_as_many_releases_as_were_priced() -> None:
         ({"output": "middle"}, "output"),
         ({"schedule": "endless"}, "endless"),
         ({"schedule": "other"}, "schedule"),
+        ({"schedule": "doubling"}, "Algorithm 7.* has no bound"),
         ({"releases": 0}, "releases"),
         ({"releases": 2.5}, "whole number"),
         ({"releases": None, "head_start": math.nan}, "whole number"),

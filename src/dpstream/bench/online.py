@@ -67,8 +67,8 @@ MODULUS = 0.1
 """Of perturbed learners: it enters their noise, not their speed."""
 
 DIGITS_RECORDS, DIGITS_TICK = 20_000, 512
-DIGITS_NORM = 5.5
-"""Below the norm of most centred images: they are clipped to the sphere."""
+DIGITS_NORM = 8.0 / 3.0**0.5
+"""The norm of 64 centred pixels that are spread evenly over their bounds: no image is looked at."""
 
 DIGITS_CLIP = 1.0
 """Of slopes: only confident mistakes have longer ones."""

@@ -38,7 +38,12 @@ from dpstream.reproduce.real_records import (
     song_records,
 )
 from dpstream.reproduce.regret import NOT_PRIVATE, growth_exponent
-from dpstream.reproduce.stream_accuracy import HELD_STEPS, STEPPED, accuracy_figures
+from dpstream.reproduce.stream_accuracy import (
+    HELD_STEPS,
+    SHUFFLE_SEED,
+    STEPPED,
+    accuracy_figures,
+)
 
 FULL_DATA = (
     "put msd_year.npz (YearPrediction, 515,345 songs), covtype.npz (580,000 cover types), "
@@ -110,6 +115,7 @@ def online(
         "figures": {comparison.name: comparison.to_json() for comparison in comparisons},
         "growth": growth,
         "accuracy on real streams": accuracies,
+        "shuffle_seed": SHUFFLE_SEED,
         "claims": [
             *(item for figure in comparisons for item in _figure_claims(figure)),
             *_growth_claims(growth),
