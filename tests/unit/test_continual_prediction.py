@@ -6,9 +6,11 @@ import pytest
 from dpstream.mechanisms.continual.choice import prefix_strategy
 from dpstream.mechanisms.continual.prediction import (
     largest_standard_deviation,
+    most_memory,
     revealing_ticks,
     standard_deviations,
 )
+from dpstream.mechanisms.continual.tree import BinaryTree
 
 
 def test_few_ticks_are_all_looked_at() -> None:
@@ -45,3 +47,9 @@ def test_the_largest_is_found_among_them(name: str, last: int) -> None:
     assert value == pytest.approx(every.max(), rel=1e-3 if name != "binary_tree" else 1e-12)
     assert value == every[tick - 1]
     assert value == 2.0 * np.sqrt(strategy.variance(tick))
+
+
+def test_the_most_memory_is_that_of_the_tick_that_needs_most() -> None:
+    tree = BinaryTree(1000)
+    assert most_memory(tree, 1000) == max(tree.memory(tick) for tick in range(1, 1001)) == 9
+    assert most_memory(tree, 1) == 1

@@ -355,3 +355,11 @@ class Coarse(BinaryTree):
 def test_a_strategy_too_coarse_for_any_lattice_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no lattice suits"):
         continual_sum(Coarse(4))
+
+
+def test_the_noises_law_is_taken_by_its_name() -> None:
+    for kind in NoiseKind:
+        assert NoiseKind.of(kind) is kind
+        assert NoiseKind.of(kind.value) is kind
+    with pytest.raises(ConfigurationError, match="one of gaussian, exact, spherical_laplace"):
+        NoiseKind.of("loud")  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from dpstream.mechanisms.exponential import (
     select_exponential,
 )
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
+from dpstream.mechanisms.held_out import held_out_totals
 from dpstream.mechanisms.mechanism import (
     MEASURABLE,
     Noise,
@@ -191,3 +192,16 @@ def test_sensitivity_refuses_what_bounds_nothing(wrong: dict[str, float]):
 def test_lattice_units_are_exact():
     assert lattice_units(0.1, -20) == 0.1 * 2.0**20
     assert score_sensitivity(1.0, exponent=-3) == 1.125
+
+
+@pytest.mark.parametrize("gains", [np.zeros(3), np.zeros((2, 0)), np.zeros((1, 2, 3))])
+def test_gains_are_a_row_for_each_record(gains: np.ndarray) -> None:
+    with pytest.raises(ConfigurationError, match="one row per record"):
+        held_out_totals(gains)
+
+
+def test_a_records_gains_lie_between_0_and_1_whatever_it_says() -> None:
+    wild = np.array([[np.inf, -np.inf, np.nan, 2.0, -3.0, 0.5]])
+    one = held_out_totals(np.ones((1, 1)))[0]
+    assert held_out_totals(wild).tolist() == [one, 0, 0, one, 0, one // 2]
+    assert held_out_totals(np.zeros((0, 2))).tolist() == [0, 0]
