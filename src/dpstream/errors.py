@@ -23,7 +23,11 @@ They never contain a record or anything computed from one.
 
 
 class DpstreamError(Exception):
-    """Root of all errors raised on purpose; the command line prints it as one line."""
+    """Root of all errors raised on purpose; the command line prints it as one line.
+
+    Its message names the thing, the value if that is public, the condition and the remedy, and
+    shows nothing of any record.
+    """
 
 
 class ConfigurationError(DpstreamError, ValueError):

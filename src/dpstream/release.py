@@ -58,7 +58,8 @@ class Release(Generic[T]):
 
     Attributes:
         tick: the public tick at which it was made, from 1.
-        value: the value: a function of measurements and public numbers alone.
+        value: what the learner publishes, JSON-ready: a function of measurements and public
+            numbers alone. What is in the user's units stands under ``"user"``.
         guarantee: the statement of the whole stream.
         events: the privacy events it rests on, as their public descriptions.
         provenance: public facts: mechanism, bounds, package version, offsets.

@@ -11,7 +11,11 @@ from dpstream.errors import ConfigurationError, SchemaError
 
 
 class MemorySource:
-    """Records that are already in memory, in their order."""
+    """Records that are already in memory, in their order.
+
+    A session that resumes asks for the records after those it has taken: hand it the whole
+    stream again, with the new records behind.
+    """
 
     def __init__(
         self,

@@ -47,10 +47,14 @@ class UserMap:
 
 @dataclass(frozen=True, init=False)
 class Domain:
-    """Columns, targets, bounds and scaling: all public, none read from the data.
+    """What of a record may count: its columns and targets with their bounds, all public.
 
-    Each bounded column is mapped to [-1, 1] (a category's indicators to 0 and 1), then the
-    x part is divided by its radius so that its L2 norm is at most 1:
+    ``Domain([Numeric("age", 18.0, 90.0)], [IntervalTarget("income", 0.0, 1500.0)])`` declares named
+    columns; ``Domain.vectors`` a plain matrix. Values beyond bounds are clipped; a record with a
+    missing or infinite value is null.
+
+    How a record is scaled: each bounded column is mapped to [-1, 1] (a category's indicators to 0
+    and 1), then the x part is divided by its radius so that its L2 norm is at most 1:
 
     - record bound ``"l2"``: the radius is ``norm_bound`` if one is given, and records beyond it
       are clipped by norm; without one it is the largest norm the column bounds allow, the square

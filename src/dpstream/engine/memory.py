@@ -19,7 +19,10 @@ _SECRET_BYTES = 32
 
 
 class MemoryStore(Uncopyable):
-    """A stream's memory in this process.
+    """A stream's memory in this process, lost when the process ends; for trials and tests.
+
+    A stream whose budget must hold beyond this process belongs into a ``SqliteStore``: begun anew
+    in another ``MemoryStore``, it spends its budget again.
 
     A stream that was closed can be opened again from the same object. ``acquire`` supersedes an
     earlier writer of the same object only after that writer closed.

@@ -65,6 +65,9 @@ State = TypeVar("State")
 class Session(Uncopyable, Generic[State]):
     """A running stream: records in, releases out. For one thread at a time.
 
+    ``with Session(stream, store=SqliteStore("stream.db")) as session:`` and within it ``for release
+    in session.run(source):`` is the whole use of it.
+
     Opening it on an empty store begins the stream and charges the learner's opening events;
     on a store that holds the same stream it resumes after the last commit, and re-sends to the
     sinks what they miss of the log. The session owns the store's lease and the sinks until

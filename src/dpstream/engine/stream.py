@@ -22,7 +22,10 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, kw_only=True)
 class Stream(Generic[State]):
-    """The public declaration of a stream: everything its guarantee rests on.
+    """The public declaration of a stream: everything its guarantee rests on, and no records.
+
+    Open a ``Session`` on it and a store to run it. A store that holds a stream refuses one that is
+    declared otherwise.
 
     What the guarantee says (domain, budget, unit, neighbours) is the learner's, which is calibrated
     for exactly that: it is not declared twice.

@@ -7,7 +7,7 @@ from dpstream.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What everything published from a stream, taken together, may cost.
+    """What everything published from a stream, taken together and for ever, may cost.
 
     Attributes:
         epsilon: above 0 and finite.

@@ -8,13 +8,16 @@ from dpstream.errors import ConfigurationError
 
 
 class Neighbours(Enum):
-    """Which two streams must look alike."""
+    """Which two streams must look alike: they differ in the records of one unit.
+
+    Their places and their user's identifier are the same in both; see GUARANTEE.
+    """
 
     ZERO_OUT = "zero_out"
-    """One record becomes the null record; its tick stays (streaming add/remove)."""
+    """The unit's records become null, as if they had said nothing; their ticks stay."""
 
     REPLACE = "replace"
-    """One record becomes any other admissible record, the null record included."""
+    """They become any others, null ones included: stronger, and more noise."""
 
 
 Kind = Literal["record", "user"]
@@ -23,7 +26,10 @@ Period = Literal["life", "window"]
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """The unit of protection.
+    """Whose contribution is hidden: one record, or all records of one user.
+
+    ``Unit()`` hides any one record. ``Unit(kind="user", column="patient", cap=20)`` hides all
+    that a patient says, of whom the first 20 records count.
 
     Attributes:
         kind: ``"record"``, or ``"user"``: all the records that carry one user identifier.
