@@ -63,6 +63,7 @@ def on_files(files: Any, *, config: Any) -> Any:
         for path in ROOT.glob(pattern):
             copied = path.relative_to(ROOT).as_posix()
             files.append(File.generated(config, copied, content=path.read_text(encoding="utf-8")))
+    # While writing, DOCS_PICTURES=PrivIncReg1,Lasso draws those alone.
     chosen = os.environ.get("DOCS_PICTURES", "all")
     for entry in with_pages():
         drawn = picture(entry) if chosen == "all" or entry.name in chosen.split(",") else _NONE

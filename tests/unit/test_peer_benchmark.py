@@ -58,8 +58,9 @@ def test_peers_are_pinned_and_named_without_addresses(peers) -> None:  # type: i
         lines = (FOLDER / file).read_text().splitlines()
         wanted = [line for line in lines if line and not line.startswith("#")]
         assert all(re.fullmatch(r"[a-z-]+==[\d.]+", line) for line in wanted)
-    for peer in (*peers.PEERS, *peers.TORCH_PEERS):
-        text = (FOLDER / "peers" / f"{peer}.py").read_text()
+    scripts = {path.stem: path.read_text() for path in (FOLDER / "peers").glob("*.py")}
+    assert {*peers.PEERS, *peers.TORCH_PEERS, "running_sums", "budgets"} == set(scripts)
+    for text in scripts.values():
         # A peer's process has its own packages only.
         assert "import dpstream" not in text
         assert "from dpstream" not in text
