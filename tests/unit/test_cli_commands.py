@@ -274,6 +274,22 @@ def test_a_folder_that_holds_a_stream_is_not_begun_again(folder: Path) -> None:
     assert (folder / "out" / "releases.jsonl").read_bytes() == before
 
 
+def test_releases_without_their_store_are_not_begun_upon(folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "releases.jsonl").write_text('{"tick":1}\n')
+    done = call("run", "good.toml", "--input", "rows.csv", folder=folder)
+    assert "without its store" in one_line(done, 2)
+    assert [path.name for path in (folder / "out").iterdir()] == ["releases.jsonl"]
+
+
+def test_a_seed_that_is_none_is_refused_before_anything_is_written(folder: Path) -> None:
+    for seed in ("-1", str(1 << 64)):
+        given = ("run", "good.toml", "--input", "rows.csv", "--insecure-seed", seed)
+        done = call(*given, folder=folder)
+        assert "seed is" in one_line(done, 2)
+        assert not (folder / "out").exists()
+
+
 def test_a_release_on_demand(folder: Path) -> None:
     schedule = "[schedule]\n"
     (folder / "asked.toml").write_text(GOOD.replace(schedule, schedule + "publish_every = 0\n"))

@@ -70,6 +70,20 @@ class RunFolder:
         if not os.access(self.root, os.W_OK | os.X_OK):
             raise StoreError(f"folder {self.root} cannot be written; choose another with --out")
 
+    def require_none(self) -> None:
+        """Refuse a folder where a stream was begun, or of which only the releases are left."""
+        if self.store.exists():
+            raise ConfigurationError(
+                f"{self.root} holds a stream already; continue it with --resume, or choose another "
+                "--out. Starting the same stream anew would spend its budget twice"
+            )
+        if self.releases.exists():
+            raise ConfigurationError(
+                f"{self.releases} is there without its store; choose another --out. Restore "
+                f"{self.store.name} from a copy to continue that stream: begun anew, it would "
+                "spend its budget twice"
+            )
+
     def require_store(self) -> None:
         """Refuse a folder that holds no stream."""
         if not self.store.exists():

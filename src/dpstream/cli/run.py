@@ -48,13 +48,10 @@ def run(
         stream = assemble_batch_stream(config, config.batch, insecure_seed=insecure_seed)
     source = assemble_source(config, folder=config_path.parent, input_path=input_path)
     folder = RunFolder(out)
-    if folder.store.exists() and not resume:
-        raise ConfigurationError(
-            f"{out} holds a stream already; continue it with --resume, or choose another --out. "
-            "Starting the same stream anew would spend its budget twice"
-        )
     if resume:
         folder.require_store()
+    else:
+        folder.require_none()
     location = source_location(config, folder=config_path.parent, input_path=input_path)
     if not resume:
         source = PeekedSource(source)

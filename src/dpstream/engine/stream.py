@@ -41,6 +41,8 @@ class Stream(Generic[State]):
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:
+        if self.insecure_seed is not None:
+            NoiseSource.insecure(self.insecure_seed)  # refuses what is no seed
         longest = self.schedule.largest_tick
         if isinstance(self.learner, BoundedTick) and longest is not None:
             most = self.learner.most_records
