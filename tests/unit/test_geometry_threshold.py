@@ -134,3 +134,10 @@ def test_widths_in_closed_form() -> None:
         assert expected_maximum_modulus(count) <= math.sqrt(2 * math.log(2 * count))
     # Published to five figures (Harter 1961): the mean of the largest of 100 normals.
     assert expected_maximum(100) == pytest.approx(2.50759, abs=1e-5)
+
+
+@pytest.mark.parametrize("place", [1e-200, 1e-20, 0.3])
+def test_a_step_is_found_however_many_halvings_it_takes(place: float) -> None:
+    """Brent's method gave up on the first, with an error that secret points could cause."""
+    root = decreasing_root(lambda x: 1.0 if x < place else -1.0, 0.0, 1.0)
+    assert root == pytest.approx(place, rel=1e-13, abs=0.0)

@@ -8,17 +8,35 @@ from scipy import optimize
 
 from dpstream.arrays import FloatArray
 
+_BRENT_STEPS = 300
+
 
 def decreasing_root(function: Callable[[float], float], lower: float, upper: float) -> float:
     """The root of a continuous decreasing function, by Brent's method to the last bits.
 
-    Where rounding leaves both ends on one side, the end nearer to the root is returned.
+    Where rounding leaves both ends on one side, the end nearer to the root is returned. It raises
+    nothing for finite values: secret points are projected by it, and an error would tell of them.
     """
     if function(lower) <= 0:
         return lower
     if function(upper) >= 0:
         return upper
-    return float(optimize.brentq(function, lower, upper, xtol=1e-300, rtol=1e-14, maxiter=300))
+    root, found = optimize.brentq(
+        function,
+        lower,
+        upper,
+        xtol=1e-300,
+        rtol=1e-14,
+        maxiter=_BRENT_STEPS,
+        full_output=True,
+        disp=False,
+    )
+    if found.converged:
+        return float(root)
+    # Halving ends at neighbouring floats, whatever the function.
+    while lower < (middle := lower / 2 + upper / 2) < upper:
+        lower, upper = (middle, upper) if function(middle) > 0 else (lower, middle)
+    return lower / 2 + upper / 2
 
 
 def positive_decreasing_root(function: Callable[[float], float], guess: float) -> float:
