@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstream.domain.batch import Batch
 from dpstream.domain.column import Numeric
@@ -272,6 +273,58 @@ def test_with_a_large_budget_the_progressive_loss_is_the_mean_loss() -> None:
         model.close(state, tick)
         outcome = model.release(state, tick, NoiseSource.insecure(4))
     assert outcome.model["progressive_loss"]["mean"] == pytest.approx(total / 600, abs=1e-3)
+
+
+def progressive(model: FollowTheLeader, x: np.ndarray, y: np.ndarray, seed: int):  # type: ignore[no-untyped-def]
+    """The last release's progressive loss, and the true losses of each of 16 ticks."""
+    records, state, source = model.domain.admit(x, y), model.init(), NoiseSource.insecure(seed)
+    size, losses, told = len(records) // 16, [], []
+    for number in range(1, 17):
+        part = records.slice(size * (number - 1), size * number)
+        margins = part.scaled_targets[:, 0] * (part.scaled_features @ state.point[0])
+        losses.append(float(np.minimum(np.logaddexp(0.0, -margins), model.loss_bound).sum()))
+        model.learn(state, part)
+        tick = Tick(number=number, records=size * number)
+        model.close(state, tick)
+        told.append(model.release(state, tick, source).model["progressive_loss"])
+    return told, np.array(losses)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "binary_tree", "chain"])
+def test_the_recent_loss_is_true_within_its_error(strategy: str) -> None:
+    horizon = None if strategy == "chain" else 16
+    model = learner(horizon=horizon, strategy=strategy)
+    generator = public_generator(9)
+    x = generator.standard_normal((800, 3)) / 2
+    y = generator.choice([-1.0, 1.0], 800)
+    squares, runs = 0.0, 60
+    for seed in range(runs):
+        told, losses = progressive(model, x, y, seed)
+        assert "recent" not in told[0]
+        recent = told[-1]["recent"]
+        since = recent["since_tick"]
+        assert 4 <= since <= 8
+        true = losses[since:].sum() / (50 * (16 - since))
+        squares += ((recent["mean"] - true) / recent["noise_standard_error"]) ** 2
+    # Chi-square with 60 degrees of freedom, beyond both limits with probability below 1e-6. The
+    # error told leaves out the noise that the two sums share, less than a third of theirs here.
+    assert 0.67 * stats.chi2.ppf(5e-7, runs) < squares < stats.chi2.isf(5e-7, runs)
+    summed = model.sum
+    pairs = [(a, b) for b in range(2, 17) for a in range(1, b)]
+    assert min(float(summed.covariance(a, b)[0]) for a, b in pairs) >= 0.0
+
+
+def test_a_drift_shows_in_the_recent_loss() -> None:
+    model = learner(horizon=16, budget=Budget(epsilon=50.0, delta=1e-6))
+    generator = public_generator(9)
+    x = generator.standard_normal((16_000, 3)) / 2
+    y = np.where(x @ np.array([6.0, -3.0, 2.0]) > 0, 1.0, -1.0)
+    steady = progressive(model, x, y, 1)[0][-1]
+    y[8000:] *= -1.0
+    told = progressive(model, x, y, 1)[0][-1]
+    assert steady["recent"]["mean"] < steady["mean"]
+    error = told["recent"]["noise_standard_error"] + told["noise_standard_error"]
+    assert told["recent"]["mean"] > told["mean"] + 5.0 * error
 
 
 def test_the_engine_runs_it() -> None:

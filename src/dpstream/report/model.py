@@ -281,6 +281,12 @@ def _score_error(releases: Sequence[Release[Model]]) -> list[Section]:
             upper=np.clip(mean + _NORMAL_95 * spread, 0.0, bound),
             marker=len(ticks) < 3,
         )
+        recent = [None if item is None else item.get("recent") for item in known]
+        newer = np.array([np.nan if item is None else item["mean"] for item in recent])
+        if np.isfinite(newer).any():
+            lines["the same over the newest half of the ticks or more"] = Line(
+                x=ticks, y=np.clip(newer, 0.0, bound)
+            )
     excess = _column([release.value for release in releases], "expected_excess")
     if np.isfinite(excess).any():
         lines["predicted excess risk"] = Line(x=ticks, y=excess, marker=len(ticks) < 3)

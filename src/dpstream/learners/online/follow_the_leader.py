@@ -30,6 +30,7 @@ from dpstream.learners.online.gradient_stack import (
     standard_bend,
 )
 from dpstream.learners.online.leader import LeaderProblem, Update
+from dpstream.learners.online.progressive_loss import LossMark, marked, no_marks, recent_loss
 from dpstream.losses.generalised_linear import SmoothGeneralisedLinearLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.mechanisms.continual.choice import AUTO, prefix_strategy
@@ -66,6 +67,7 @@ class LeaderState:
         total: weighted sum of the parameters of all closed ticks.
         weight: the sum of those weights: records where their number is public, else ticks.
         records: at the last closed tick.
+        marks: released sums of losses at a few ticks; see ``progressive_loss``.
     """
 
     open: ExactVector
@@ -76,6 +78,7 @@ class LeaderState:
     total: FloatArray
     weight: float = 0.0
     records: int = 0
+    marks: FloatArray = field(default_factory=no_marks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,6 +368,7 @@ class FollowTheLeader:
             "point": state.point.copy(),
             "start": state.start.copy(),
             "total": state.total.copy(),
+            "marks": state.marks.copy(),
             "open.high": state.open.high.copy(),
             "open.low": state.open.low.copy(),
         }
@@ -386,6 +390,7 @@ class FollowTheLeader:
             *points,
             weight=float(arrays["weight"][0]),
             records=int(arrays["numbers"][1]),
+            marks=np.array(arrays["marks"], np.float64),
         )
 
     # --- post-processing -----------------------------------------------------------------------
@@ -430,10 +435,27 @@ class FollowTheLeader:
             ),
         }
         if self.stack.loss_weight > 0:
-            deviation = math.sqrt(variance) / self.stack.loss_weight
-            model["progressive_loss"] = {
-                "mean": self.stack.loss_sum(measured) / records,
-                "noise_standard_error": deviation * self.loss_bound / records,
-                "bound": self.loss_bound,
-            }
+            model["progressive_loss"] = self._progressive_loss(
+                state,
+                tick.number,
+                self.stack.loss_sum(measured),
+                records=records,
+                variance=variance * (self.loss_bound / self.stack.loss_weight) ** 2,
+            )
         return model
+
+    def _progressive_loss(
+        self, state: LeaderState, tick: int, total: float, *, records: float, variance: float
+    ) -> dict[str, Any]:
+        """The mean over all records, and over those since half the ticks for sums that keep all."""
+        told: dict[str, Any] = {
+            "mean": total / records,
+            "noise_standard_error": math.sqrt(variance) / records,
+            "bound": self.loss_bound,
+        }
+        if self._decay < 1.0:
+            return told
+        own = LossMark(tick=tick, records=records, total=total, variance=variance)
+        recent = recent_loss(state.marks, own)
+        state.marks = marked(state.marks, own)
+        return told if recent is None else told | {"recent": recent}
