@@ -7,8 +7,8 @@ import pytest
 
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.randomness.public import public_generator
+from dpstream.reproduce.curve import Curve
 from dpstream.reproduce.geometry import (
-    Curve,
     geometry,
     lasso_excess,
     lipschitz_excess,

@@ -31,12 +31,16 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "memory": ("dpstream.bench.memory", "resident memory from 1e5 to 1e7 records"),
     "regression": ("dpstream.bench.regression", "regret and excess risk of PrivIncReg1"),
     "lasso": ("dpstream.bench.lasso", "excess risk and speed of the private LASSO"),
+    "real-regression": (
+        "dpstream.bench.real_regression",
+        "explained variance of PrivIncReg1 on real streams; needs --data",
+    ),
     "batch": ("dpstream.bench.batch", "accuracy of batch classifiers on real data; needs --data"),
 }
 """Each module has a function ``run`` that returns its figures, and names those that are
 ``WATCHED``: compared with this machine's past."""
 
-_READS_DATA = ("batch",)
+_READS_DATA = ("real-regression", "batch")
 """Benchmarks of data sets in a folder that the user gives."""
 
 

@@ -19,6 +19,11 @@ EXPERIMENTS: Mapping[str, tuple[str, str, str]] = {
         "geometry",
         "paper 001: excess risk against dimension and records, by constraint set",
     ),
+    "incremental": (
+        "dpstream.reproduce.incremental",
+        "incremental",
+        "paper 000: excess risk of the incremental learners against T, d and epsilon",
+    ),
     "online": (
         "dpstream.reproduce.online",
         "online",

@@ -82,12 +82,30 @@ def late_records(data: Path) -> tuple[FloatArray, FloatArray]:
     Raises:
         SourceError: if the file lacks what is needed.
     """
+    features, minutes = _journeys(data)
+    return features, np.where(minutes > LATE_MINUTES, 1.0, -1.0)
+
+
+def delay_records(data: Path) -> tuple[FloatArray, FloatArray]:
+    """Schedules with carrier and destination, in time order, and arrival delays.
+
+    Delays are clipped to [-60, 240] minutes and mapped to [-1, 1].
+
+    Raises:
+        SourceError: if the file lacks what is needed.
+    """
+    features, minutes = _journeys(data)
+    return features, np.clip((minutes - 90.0) / 150.0, -1.0, 1.0)
+
+
+def _journeys(data: Path) -> tuple[FloatArray, FloatArray]:
+    """134 columns of every flight that arrived, and its delay in minutes."""
     held = _arrays(data / "nycflights13.npz", (*_SCHEDULE, "arr_delay", "carrier", "dest"))
     known = held["arr_delay"] != _UNKNOWN_DELAY
     carriers = np.eye(CARRIERS)[held["carrier"]]
     places = np.eye(DESTINATIONS)[held["dest"]]
     features = np.concatenate((_schedules(held), carriers, places), axis=1)[known]
-    return features, np.where(held["arr_delay"][known] > LATE_MINUTES, 1.0, -1.0)
+    return features, np.asarray(held["arr_delay"][known], np.float64)
 
 
 def market_records(data: Path) -> tuple[FloatArray, FloatArray]:

@@ -335,6 +335,7 @@ def averaged_projected_gradient(
     *,
     records: float,
     deviation: float,
+    noisy_dimension: int | None = None,
     most_steps: int = 100_000,
 ) -> FloatArray:
     """NoisyProjGrad as printed (000, appendix C), for ``theta' Q theta - 2 q' theta``, unrepaired.
@@ -350,11 +351,13 @@ def averaged_projected_gradient(
         convex_set: C.
         records: t.
         deviation: sigma, of an entry of q.
+        noisy_dimension: d; that of the measured moments, where Q and q are lifted from them.
         most_steps: the most points that are averaged.
     """
     reach = convex_set.l2_radius()
     slope = 2.0 * records * (1.0 + reach)
-    error = max(2.0 * deviation * math.sqrt(cross.size) * (1.0 + reach), 1e-9 * slope)
+    noisy = cross.size if noisy_dimension is None else noisy_dimension
+    error = max(2.0 * deviation * math.sqrt(noisy) * (1.0 + reach), 1e-9 * slope)
     steps = min(most_steps, math.ceil((1.0 + slope / error) ** 2))
     size = reach / (math.sqrt(steps) * (error + slope))
     point = convex_set.project(convex_set.centre())

@@ -18,7 +18,8 @@ from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.learners.incremental.population import EXPLAINED, made_up
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
-from dpstream.mechanisms.public import public_generator
+from dpstream.mechanisms.public import PublicGenerator, public_generator
+from dpstream.solvers.linear_model import LinearProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +61,14 @@ def forecast(
         for _ in range(draws):
             truth = population.truth(chosen, generator)
             moments = population.moments(learner.layout, truth, records, seen=population.rows)
-            sigma = math.sqrt(learner.unit_variance(tick))
-            noise = generator.standard_normal(moments.size) * sigma / learner.layout.scales
-            model = learner.problem.model(
-                moments + noise,
+            released = simulated_parameters(
+                learner.problem,
+                moments,
                 unit_variance=learner.unit_variance(tick),
                 records=records,
                 shrink=learner.shrink,
-                intervals=False,
+                generator=generator,
             )
-            released = released_parameters(model["targets"][0], learner.domain)
             excess += population.excess(released, truth) / draws
         residual = (1.0 - EXPLAINED) * population.variance
         scale = 1.0 / float(learner.domain.target_map.scale[0])
@@ -83,6 +82,39 @@ def forecast(
             )
         )
     return found
+
+
+def simulated_parameters(
+    problem: LinearProblem,
+    moments: FloatArray,
+    *,
+    unit_variance: float,
+    records: int,
+    shrink: bool,
+    generator: PublicGenerator,
+) -> FloatArray:
+    """The first target's parameters as they would be released, with noise of the same law.
+
+    Args:
+        problem: what is minimised.
+        moments: exact, in the layout's order.
+        unit_variance: of an entry of scale 1.
+        records: how many.
+        shrink: whether the solver may shrink.
+        generator: of the noise.
+
+    Returns:
+        Scaled parameters, intercept first (0 if there is none).
+    """
+    noise = generator.standard_normal(moments.size) * math.sqrt(unit_variance)
+    model = problem.model(
+        moments + noise / problem.layout.scales,
+        unit_variance=unit_variance,
+        records=records,
+        shrink=shrink,
+        intervals=False,
+    )
+    return released_parameters(model["targets"][0], problem.domain)
 
 
 def declared_set(learner: PrivIncReg1) -> ConvexSet | None:

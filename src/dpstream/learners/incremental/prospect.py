@@ -16,7 +16,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.errors import ConfigurationError
-from dpstream.learners.incremental.forecast import declared_set, released_parameters
+from dpstream.learners.incremental.forecast import declared_set, simulated_parameters
 from dpstream.learners.incremental.population import Population
 from dpstream.learners.incremental.priv_inc_erm import PrivIncERM
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
@@ -24,6 +24,7 @@ from dpstream.learners.incremental.priv_inc_reg2 import PrivIncReg2
 from dpstream.mechanisms.public import PublicGenerator, public_generator
 from dpstream.solvers.linear_model import LinearProblem
 from dpstream.solvers.moment_regression import MomentRegression
+from dpstream.solvers.plan import Plan
 
 LOOKS = 5
 DRAWS = 4
@@ -133,17 +134,14 @@ def _solve(
     shrink: bool,
     generator: PublicGenerator,
 ) -> float:
-    layout = problem.layout
-    moments = population.moments(layout, truth, records, seen=seen)
-    noise = generator.standard_normal(moments.size) * math.sqrt(unit_variance) / layout.scales
-    model = problem.model(
-        moments + noise,
+    found = simulated_parameters(
+        problem,
+        population.moments(problem.layout, truth, records, seen=seen),
         unit_variance=unit_variance,
         records=records,
         shrink=shrink,
-        intervals=False,
+        generator=generator,
     )
-    found = released_parameters(model["targets"][0], population.domain)
     return records * population.excess(found, truth)
 
 
@@ -229,13 +227,29 @@ def _(
             return population.excess(np.ravel(start), truth)
         records = index * learner.interval * tick_records
         plan = learner.plan(index, records)
-        layout, sigma = solver.layout(plan.problem), plan.noise_scales["moments"]
-        moments = population.moments(layout, truth, records, seen=population.rows)
-        noise = generator.standard_normal(moments.size) * sigma / layout.scales
-        point = solver.solved(plan.problem, layout, moments + noise, sigma)
-        return population.excess(np.ravel(plan.problem.scaled_parameters(point)), truth)
+        moments = population.moments(
+            solver.layout(plan.problem), truth, records, seen=population.rows
+        )
+        return population.excess(simulated_refit(solver, plan, moments, generator), truth)
 
     return np.array([tick * tick_records * refit(tick // learner.interval) for tick in ticks])
+
+
+def simulated_refit(
+    solver: MomentRegression, plan: Plan, moments: FloatArray, generator: PublicGenerator
+) -> FloatArray:
+    """Scaled parameters of a refit, intercept first (0 if there is none), as they would be.
+
+    Args:
+        solver: of the refit.
+        plan: of the refit.
+        moments: exact, in the order of the solver's layout.
+        generator: of the noise.
+    """
+    layout, sigma = solver.layout(plan.problem), plan.noise_scales["moments"]
+    noise = generator.standard_normal(moments.size) * sigma / layout.scales
+    point = solver.solved(plan.problem, layout, moments + noise, sigma)
+    return np.ravel(plan.problem.scaled_parameters(point))
 
 
 def _declared(learner: Incremental) -> Any:
