@@ -111,7 +111,7 @@ def test_intervals_of_other_noise_do_not_cover() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", LINEAR, ids=str)
 def test_linear_intervals_cover_within_two_points(size: Size) -> None:
-    streams = math.ceil(3_000 / (size.features + size.constant))
+    streams = max(500, math.ceil(3_000 / (size.features + size.constant)))
     noise, total, count = coverage(size, streams)
     assert tolerance(count) < 0.02
     assert 0.93 <= noise <= 0.97
@@ -121,10 +121,10 @@ def test_linear_intervals_cover_within_two_points(size: Size) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIMULATED, ids=str)
 def test_simulated_intervals_cover_within_two_points(size: Size) -> None:
-    # The bootstrap is an approximation; its coverage at these sizes was 0.94 to 0.96.
-    noise, total, _ = coverage(size, 400)
-    assert 0.92 <= noise <= 0.98
-    assert 0.92 <= total <= 0.98
+    # The bootstrap is an approximation; its coverage at these sizes was 0.936 to 0.961.
+    noise, total, _ = coverage(size, 500)
+    assert 0.93 <= noise <= 0.97
+    assert 0.93 <= total <= 0.97
 
 
 def learner_coverage(streams: int) -> tuple[float, float, int]:
