@@ -160,3 +160,30 @@ def test_wrong_units_are_refused(arguments):
 def test_units():
     assert Unit().cap == 1
     assert Unit(kind="user", cap=3, column="id", period="window").column == "id"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        GaussianEvent,
+        PureEvent,
+        ExponentialEvent,
+        ZeroConcentratedEvent,
+        ApproximateEvent,
+        FailureEvent,
+    ],
+)
+def test_numbers_and_positions_are_named_never_meant_by_their_place(kind) -> None:
+    with pytest.raises(TypeError):
+        kind("sum", 0.5)
+    named = dict.fromkeys(
+        (name for name in ("mu", "epsilon", "rho", "delta") if name in kind.__dataclass_fields__),
+        0.5,
+    )
+    assert kind("sum", covers=(0, 1), **named).covers == (0, 1)
+    with pytest.raises(TypeError):
+        kind("sum", (0, 1), **named)
+    for name in named:
+        others = {key: value for key, value in named.items() if key != name}
+        with pytest.raises(TypeError):
+            kind("sum", 0.5, **others)
