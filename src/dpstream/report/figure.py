@@ -56,7 +56,7 @@ _STYLE: dict[Any, Any] = {
 }
 _ABSENT = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 440 48" '
-    'font-family="system-ui, sans-serif" font-size="12">'
+    'font-family="system-ui, sans-serif" font-size="15">'
     f'<text x="4" y="28" fill="{_INK}">No picture: install dpstream[report], which draws it.'
     "</text></svg>"
 )

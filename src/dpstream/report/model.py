@@ -157,7 +157,8 @@ def _linear_error(
             Picture(
                 line_figure(lines, x_label="tick", y_label="root mean square error (user's units)"),
                 "Errors in the target's own units, with 95 % bands. Measured: estimated from the "
-                "same private measurements, at no further cost. Predicted: before any data, on "
+                "same private measurements, at no further cost; 0 where it is too small to be told "
+                "from the noise. Predicted: before any data, on "
                 "made-up records, so that its level says what noise does and not how well these "
                 "data can be explained.",
             )

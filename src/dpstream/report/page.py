@@ -35,6 +35,8 @@ figcaption { color: #57606a; font-size: .9rem; }
 .meter { border: 1px solid #57606a; border-radius: .3rem; height: 1rem; max-width: 40rem;
   overflow: hidden; } .meter div { background: #1f6feb; height: 100%;
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+@media (max-width: 30rem) { table { font-size: .85rem; } thead th { white-space: normal; }
+  th, td { padding-right: .5rem; } }
 @media print { @page { margin: 15mm; } body { max-width: none; padding: 0; font-size: 11pt; }
   nav { display: none; } figure, tr { break-inside: avoid; } figure { max-width: 15cm; }
   .scroll { overflow: visible; } thead { display: table-header-group; } }
