@@ -22,6 +22,29 @@ They never contain a record or anything computed from one.
 """
 
 
+def require_kind(
+    value: object, kind: type | tuple[type, ...], name: str, remedy: str, *, truth: bool = False
+) -> None:
+    """Refuse a value of another type; its content is not shown, for it may be a record's.
+
+    Args:
+        value: what was handed in.
+        kind: what it must be an instance of.
+        name: what it is called.
+        remedy: what to hand in.
+        truth: whether True and False, which Python takes for numbers, are welcome.
+
+    Raises:
+        ConfigurationError: if it is of another type.
+    """
+    if isinstance(value, kind) and (truth or not isinstance(value, bool)):
+        return
+    told = type(value).__name__
+    if isinstance(value, type):
+        told = f"the class {value.__name__} itself"
+    raise ConfigurationError(f"{name} came as {told}; {remedy}")
+
+
 class DpstreamError(Exception):
     """Root of all errors raised on purpose; the command line prints it as one line.
 

@@ -29,6 +29,10 @@ def explain(
         raise ConfigurationError(
             "give a configuration, or --epsilon (with --delta, which is 0 if left out)"
         )
+    if config_path is not None and (delta is not None or cap is not None):
+        raise ConfigurationError(
+            f"--delta and --cap go with --epsilon; {config_path} declares its own"
+        )
     if config_path is not None:
         explained = explain_configuration(config_path)
     else:

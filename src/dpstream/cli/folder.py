@@ -66,7 +66,9 @@ class RunFolder:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"folder {self.root} cannot be made ({error.strerror})") from None
+            raise StoreError(
+                f"folder {self.root} cannot be made ({error.strerror}); choose another with --out"
+            ) from None
         if not os.access(self.root, os.W_OK | os.X_OK):
             raise StoreError(f"folder {self.root} cannot be written; choose another with --out")
 
@@ -104,8 +106,8 @@ def write_public(path: Path, text: str) -> None:
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise StoreError(
-            f"{path} cannot be written ({error.strerror}); the store is whole: make room and "
-            "continue with --resume"
+            f"{path} cannot be written ({error.strerror}); make its folder, or room; what a run "
+            "committed is kept, and goes on with --resume"
         ) from None
 
 

@@ -58,7 +58,9 @@ def reproduce(name: str, *, data: Path | None, out: Path, as_json: bool) -> None
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"folder {out} cannot be made ({error.strerror})") from None
+        raise StoreError(
+            f"folder {out} cannot be made ({error.strerror}); choose another with --out"
+        ) from None
     # After the check of the name: this loads what the experiments need.
     from dpstream.reproduce.summary import summary_page, verdicts
 

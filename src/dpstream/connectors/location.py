@@ -115,3 +115,15 @@ def too_short(origin: str) -> SourceError:
         f"source {origin} has fewer records than were read from it before; give the same source, "
         "with new records after the old ones"
     )
+
+
+def require_chunk_rows(rows: object) -> None:
+    """Refuse a chunk that is no whole number of records.
+
+    Raises:
+        ConfigurationError: if it is not, or is below 1.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise ConfigurationError(
+            f"chunk_rows is {rows!r}; it must be a whole number of records, at least 1"
+        )

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from dpstream.connectors.location import too_short
+from dpstream.connectors.location import require_chunk_rows, too_short
 from dpstream.domain.batch import BLOCK_ROWS, RawChunk
-from dpstream.errors import ConfigurationError, SchemaError
+from dpstream.errors import SchemaError
 
 
 class MemorySource:
@@ -36,8 +36,7 @@ class MemorySource:
         Raises:
             SchemaError: if the parts have different lengths or no length at all.
         """
-        if chunk_rows < 1:
-            raise ConfigurationError(f"chunk_rows is {chunk_rows}; it must be at least 1")
+        require_chunk_rows(chunk_rows)
         self._data = data
         self._targets = targets
         self._name = name

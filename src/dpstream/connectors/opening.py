@@ -1,15 +1,16 @@
 """From a place and a format to a source."""
 
 from collections.abc import Sequence
+from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from dpstream.connectors.delimited import Delimited
 from dpstream.connectors.json_lines import JsonLines
-from dpstream.connectors.location import STANDARD_INPUT, Format, format_at
+from dpstream.connectors.location import STANDARD_INPUT, Format, format_at, require_chunk_rows
 from dpstream.connectors.parquet import ParquetSource
 from dpstream.connectors.text_source import CHUNK_ROWS, TextSource
 from dpstream.domain.batch import BLOCK_ROWS
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, require_kind
 
 if TYPE_CHECKING:
     # For its name alone: importing the engine at run time would load scipy.
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def open_source(
-    location: str,
+    location: str | PathLike[str],
     *,
     format_: Format | None = None,
     columns: Sequence[str] | None = None,
@@ -37,6 +38,16 @@ def open_source(
         SourceError: if there is nothing there.
         ConfigurationError: if the format cannot be told.
     """
+    require_kind(location, (str, PathLike), "location", "name a file, a folder, or '-'")
+    location = fspath(location)
+    if not location:
+        raise ConfigurationError("location is an empty text; name a file, a folder, or '-'")
+    if chunk_rows is not None:
+        require_chunk_rows(chunk_rows)
+    if patience is not None:
+        require_kind(patience, (int, float), "patience", "give seconds")
+        if not patience > 0:
+            raise ConfigurationError(f"patience is {patience}; give seconds, above 0")
     if format_ is None:
         if location == STANDARD_INPUT:
             raise ConfigurationError(

@@ -1,11 +1,15 @@
 """Public declarations of the columns a model uses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
+
+import numpy as np
 
 from dpstream.errors import ConfigurationError
+
+_LEVELS = (str, int, float, bool, np.generic)
 
 OTHER = "other"
 """The level of every category that was not declared."""
@@ -28,8 +32,14 @@ def _check_text(name: str, text: str) -> None:
         ) from None
 
 
-def check_interval(name: str, lower: float, upper: float) -> None:
+def check_interval(name: str, lower: object, upper: object) -> None:
     """Refuse bounds that are not a finite interval of positive length."""
+    if not (_is_number(lower) and _is_number(upper)):
+        raise ConfigurationError(
+            f"column {name!r} has bounds [{lower!r}, {upper!r}]; give two public numbers, lower "
+            "and upper"
+        )
+    lower, upper = float(cast("float", lower)), float(cast("float", upper))
     if not (isfinite(lower) and isfinite(upper)):
         raise ConfigurationError(
             f"column {name!r} has bounds [{lower}, {upper}]; give two finite public numbers"
@@ -38,6 +48,10 @@ def check_interval(name: str, lower: float, upper: float) -> None:
         raise ConfigurationError(
             f"column {name!r} has bounds [{lower}, {upper}]; the lower must be below the upper"
         )
+
+
+def _is_number(value: object) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, bool)
 
 
 def level_text(value: object) -> str:
@@ -55,6 +69,17 @@ def check_levels(name: str, levels: Sequence[object], what: str) -> tuple[str, .
     """The levels as texts; refuse duplicates."""
     if isinstance(levels, str):
         raise ConfigurationError(f"column {name!r}: give its {what} as a list, not as one text")
+    given = cast("object", levels)
+    if not isinstance(given, Iterable) or isinstance(given, bytes | Mapping):
+        raise ConfigurationError(
+            f"column {name!r} has {what} {given!r}; list them, such as ['a', 'b']"
+        )
+    for level in levels:
+        if not isinstance(level, _LEVELS) or level != level:
+            raise ConfigurationError(
+                f"column {name!r} has {level!r} among its {what}; list texts, numbers or truth "
+                "values: a missing value is never one"
+            )
     texts = tuple(level_text(level) for level in levels)
     for text in texts:
         _check_text(name, text)

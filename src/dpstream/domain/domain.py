@@ -21,7 +21,7 @@ from dpstream.domain.column import (
 )
 from dpstream.domain.quantise import AffineMap, quantise
 from dpstream.domain.target import IntervalTarget, LabelTarget, Target, target_from_json
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, require_kind
 
 RecordBound = Literal["l2", "max"]
 
@@ -89,6 +89,20 @@ class Domain:
         record_bound: RecordBound = "l2",
         norm_bound: float | None = None,
     ) -> None:
+        require_kind(
+            columns,
+            (list, tuple),
+            "columns",
+            "list them: [Numeric('age', 0, 120), Categorical('town', ['here', 'there'])]",
+        )
+        require_kind(
+            targets,
+            (list, tuple, IntervalTarget, LabelTarget),
+            "targets",
+            "give IntervalTarget('income', 0, 1500), LabelTarget('late', ['no', 'yes']), or a list",
+        )
+        if norm_bound is not None:
+            require_kind(norm_bound, (int, float, np.number), "norm_bound", "give a number")
         declared: tuple[Target, ...] = (
             (targets,) if isinstance(targets, IntervalTarget | LabelTarget) else tuple(targets)
         )
@@ -123,6 +137,7 @@ class Domain:
             intercept: whether models have a constant.
             record_bound: ``"l2"`` or ``"max"``.
         """
+        require_kind(dimension, int, "dimension", "give a whole number of columns")
         largest = record_bound == "max"
         columns = [
             Numeric(f"x{j}", -norm_bound, norm_bound) if largest else Numeric(f"x{j}")
@@ -142,6 +157,20 @@ class Domain:
         )
 
     def _check(self) -> None:
+        for column in self.columns:
+            require_kind(
+                column,
+                (Numeric, Boolean, Categorical),
+                "a column",
+                "declare Numeric('age', 0, 120)",
+            )
+        for target in self.targets:
+            require_kind(
+                target,
+                (IntervalTarget, LabelTarget),
+                "a target",
+                "declare IntervalTarget('income', 0, 1500) or LabelTarget('late', ['no', 'yes'])",
+            )
         names = [item.name for item in (*self.columns, *self.targets)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

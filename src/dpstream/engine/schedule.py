@@ -22,7 +22,7 @@ releases alone.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -277,11 +277,18 @@ class EveryInterval:
     publish_every: int = 1
 
     def __post_init__(self) -> None:
-        if not (self.seconds > 0 and np.isfinite(self.seconds)):
+        number = isinstance(self.seconds, int | float | np.number) and self.seconds is not True  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not number or not (self.seconds > 0 and np.isfinite(self.seconds)):
             raise ConfigurationError(
                 f"schedule: interval is {self.seconds!r}; it must be a positive number of seconds"
             )
         _checked("publish_every", self.publish_every, least=0)
+        column = cast("object", self.time_column)
+        if column is not None and not (column and isinstance(column, str)):
+            raise ConfigurationError(
+                f"schedule: time_column is {self.time_column!r}; name the column with the clock's "
+                "readings, or leave it out for the time of day"
+            )
 
     @property
     def wall_clock(self) -> bool:

@@ -54,7 +54,13 @@ from dpstream.engine.schedule import Position, Segment
 from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
 from dpstream.engine.uncopyable import Uncopyable
-from dpstream.errors import ConfigurationError, HorizonReached, SourceError, StoreError
+from dpstream.errors import (
+    ConfigurationError,
+    HorizonReached,
+    SourceError,
+    StoreError,
+    require_kind,
+)
 from dpstream.learners.learner import Tick
 from dpstream.privacy.ledger import Ledger, LedgerRow
 from dpstream.release import Release
@@ -100,6 +106,16 @@ class Session(Uncopyable, Generic[State]):
         on_step: OnStep = ignore_step,
         on_progress: OnProgress = ignore_progress,
     ) -> None:
+        require_kind(stream, Stream, "stream", "give Stream(learner=..., schedule=...)")
+        if isinstance(store, type) or not hasattr(store, "acquire"):
+            require_kind(
+                store, (), "store", "give MemoryStore(), or SqliteStore('stream.db') to keep it"
+            )
+        require_kind(sinks, (list, tuple), "sinks", "give a list: [ReleaseLog('releases.jsonl')]")
+        for sink in sinks:
+            if isinstance(sink, type) or not hasattr(sink, "publish"):
+                require_kind(sink, (), "a sink", "give ReleaseLog('releases.jsonl')")
+        require_kind(group, int, "group", "give how many releases may share a transaction, from 1")
         if group < 1:
             raise ConfigurationError(f"group is {group}; a transaction holds at least 1 release")
         self._stream = stream
@@ -203,6 +219,10 @@ class Session(Uncopyable, Generic[State]):
             BudgetExceeded: at the first release that the budget does not allow.
         """
         self._require_usable()
+        if isinstance(source, type) or not hasattr(source, "chunks"):
+            require_kind(
+                source, (), "source", "give MemorySource(records), or open_source('records.csv')"
+            )
         for chunk in feed(source, self._position.records):
             yield from self.learn(chunk)
         self.checkpoint()
@@ -216,6 +236,7 @@ class Session(Uncopyable, Generic[State]):
             SchemaError: if the records do not fit the domain; none of the chunk was taken.
         """
         self._require_usable()
+        require_kind(chunk, RawChunk, "chunk", "hand records to run, in MemorySource(records)")
         if chunk.offset != self._position.records:
             raise SourceError(
                 f"{chunk.origin} continues at record {chunk.offset} but the stream stands at "

@@ -10,8 +10,8 @@ from dpstream.engine.identity import canonical
 from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
-from dpstream.errors import ConfigurationError, SourceError
-from dpstream.learners.learner import BoundedTick, Learner
+from dpstream.errors import ConfigurationError, SourceError, require_kind
+from dpstream.learners.learner import BoundedTick, Learner, check_parts
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
@@ -41,7 +41,9 @@ class Stream(Generic[State]):
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:
+        _check_parts(self.learner, self.schedule)
         if self.insecure_seed is not None:
+            require_kind(self.insecure_seed, int, "insecure_seed", "for tests give a whole number")
             NoiseSource.insecure(self.insecure_seed)  # refuses what is no seed
         longest = self.schedule.largest_tick
         if isinstance(self.learner, BoundedTick) and longest is not None:
@@ -139,3 +141,13 @@ class Stream(Generic[State]):
         if self.insecure_seed is not None:
             return NoiseSource.insecure(self.insecure_seed)
         return NoiseSource.from_key(store.secret()).child(f"noise {store.stream_id()}")
+
+
+def _check_parts(learner: object, schedule: object) -> None:
+    """Refuse what is no learner or no schedule, and learners whose own parts are none."""
+    if isinstance(learner, type) or not hasattr(learner, "opening_events"):
+        require_kind(learner, (), "learner", "give one that is calibrated: PrivIncReg1(...)")
+    if isinstance(schedule, type) or not hasattr(schedule, "segments"):
+        require_kind(schedule, (), "schedule", "give EveryRecords(records=500) or another")
+    parts = {name: getattr(learner, name) for name in ("domain", "budget", "unit", "neighbours")}
+    check_parts(**parts)

@@ -125,6 +125,8 @@ def declared_columns(names: Sequence[str], bounds: object, *, owner: str) -> tup
     lower, upper = _pair(bounds, owner)
     width = len(names)
     try:
+        if {lower.shape, upper.shape} - {(), (width,)}:
+            raise ValueError
         lows = np.broadcast_to(lower, (width,)).tolist()
         highs = np.broadcast_to(upper, (width,)).tolist()
     except ValueError:

@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 
 from dpstream.engine.memory import MemoryStore
 from dpstream.engine.ports import Store
-from dpstream.errors import BudgetExceeded, ConfigurationError
+from dpstream.errors import BudgetExceeded, ConfigurationError, require_kind
 from dpstream.privacy.budget import Budget
 
 State = Literal["funded", "spent", "copy"]
@@ -47,6 +47,8 @@ class Grant:
 
     def __init__(self, *, epsilon: float, delta: float, store: Store | None = None) -> None:
         self._budget = Budget(epsilon=epsilon, delta=delta)
+        if store is not None and (isinstance(store, type) or not hasattr(store, "acquire")):
+            require_kind(store, (), "store", "give SqliteStore('stream.db'), or leave it out")
         self._store = store
         self._state: State = "funded"
         self._owner = ""

@@ -17,7 +17,7 @@ from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
 from dpstream.estimators.bounds import Bounded, BoundedArray
 from dpstream.estimators.records import is_frame, table
-from dpstream.estimators.transformer import PublicTransformer
+from dpstream.estimators.transformer import PublicTransformer, require_seed
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,6 +42,7 @@ class PublicHashing(PublicTransformer):
             raise ConfigurationError(
                 f"{type(self).__name__} has n_features={count!r}; it must be a whole number from 1"
             )
+        require_seed(self.seed, owner=type(self).__name__)
         free = tuple(Numeric(f"hash{place}") for place in range(count))
         provenance = {
             column.name: f"{type(self).__name__} with the public seed {self.seed}"

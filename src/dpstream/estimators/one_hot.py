@@ -56,6 +56,11 @@ class PublicOneHot(PublicTransformer):
                     "declare a list for each"
                 )
             return [stated[name] for name in names]
+        if not isinstance(given, Sequence):
+            raise ConfigurationError(
+                f"{owner} has categories={given!r}; give one list for all columns, a list of "
+                "lists, or {column: [...]}"
+            )
         items = list(cast("Sequence[Any]", given))
         nested = bool(items) and all(
             isinstance(item, Sequence) and not isinstance(item, str) for item in items

@@ -12,7 +12,7 @@ from dpstream.domain.domain import Domain
 from dpstream.domain.row_product import row_products
 from dpstream.errors import ConfigurationError
 from dpstream.estimators.bounds import Bounded, stated_bounds
-from dpstream.estimators.transformer import PublicTransformer
+from dpstream.estimators.transformer import PublicTransformer, require_seed
 from dpstream.mechanisms.public import public_generator
 
 
@@ -48,6 +48,7 @@ class PublicRandomProjection(PublicTransformer):
         longest = given.norm
         if longest is None:
             longest = sqrt(sum(_largest(column, owner) ** 2 for column in given.columns))
+        require_seed(self.seed, owner=type(self).__name__)
         free = tuple(Numeric(f"projection{place}") for place in range(count))
         basis = "its input's" if self.bounds is None and self.norm_bound is None else "the declared"
         provenance = {

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from dpstream.domain.batch import RawChunk
-from dpstream.errors import SchemaError
+from dpstream.errors import ConfigurationError, SchemaError
 from dpstream.estimators.bounds import BoundedArray
 
 
@@ -33,6 +33,11 @@ def table(X: Any, *, owner: str) -> Any:
     if is_frame(X):
         _check_shape(X.shape, owner)
         return X
+    if X is None or isinstance(X, str | bytes):
+        raise ConfigurationError(
+            f"{owner} got {type(X).__name__} in place of records; hand in a matrix or a table, "
+            "such as pandas.read_csv(...) makes"
+        )
     matrix = X if isinstance(X, np.ndarray) else np.asarray(X)
     if matrix.dtype.kind == "c":
         raise ValueError(f"Complex data not supported by {owner}; hand in real numbers")

@@ -17,7 +17,7 @@ import pandas as pd
 from river import base
 from sklearn.base import clone as sklearn_clone
 
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, require_kind
 from dpstream.estimators.grant import Rehearsal
 from dpstream.estimators.linear import PrivateLinearRegression
 from dpstream.estimators.scores import LabelEstimator, PrivateLogisticRegression
@@ -50,6 +50,7 @@ class _Feed:
 
     def learn(self, x: Record, y: Any) -> None:
         """Take a record; learn when it completes a tick."""
+        require_kind(x, Mapping, "a record", "River's are mappings: {'column': value}")
         names = self._require_names(x)
         self._rows.append(tuple(x.get(name) for name in names))
         self._targets.append(y)

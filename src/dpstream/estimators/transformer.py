@@ -8,7 +8,7 @@ row with a missing value comes out as a row of NaN, which is the null record.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -16,8 +16,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.domain import Domain
+from dpstream.errors import ConfigurationError
 from dpstream.estimators.bounds import Bounded, BoundedArray
 from dpstream.estimators.records import column_names, columns, table
+
+
+def require_seed(seed: object, *, owner: str) -> None:
+    """Refuse a seed that is no whole number from 0.
+
+    Raises:
+        ConfigurationError: if it is not.
+    """
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not whole or int(cast("int", seed)) < 0:
+        raise ConfigurationError(f"{owner} has seed={seed!r}; it must be a whole number from 0")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

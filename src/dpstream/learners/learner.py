@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
+from dpstream.errors import require_kind
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
@@ -52,6 +53,20 @@ class Outcome:
 
     measurements: Sequence[Measurement]
     model: Mapping[str, Any]
+
+
+def check_parts(*, domain: object, budget: object, unit: object, neighbours: object) -> None:
+    """Refuse parts of a declaration that are something else: noise is calibrated for them.
+
+    Raises:
+        ConfigurationError: naming the first that is wrong.
+    """
+    require_kind(domain, Domain, "domain", "declare what of a record counts: Domain([...], ...)")
+    require_kind(budget, Budget, "budget", "give Budget(epsilon=1.0, delta=1e-6)")
+    require_kind(unit, Unit, "unit", "give Unit() for records, or Unit(kind='user', ...)")
+    require_kind(
+        neighbours, Neighbours, "neighbours", "give Neighbours.ZERO_OUT or Neighbours.REPLACE"
+    )
 
 
 class Learner(Protocol[State]):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, get_args
+from typing import Literal, NoReturn, get_args
 
 from dpstream.errors import ConfigurationError
 
@@ -18,6 +18,11 @@ class Neighbours(Enum):
 
     REPLACE = "replace"
     """They become any others, null ones included: stronger, and more noise."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        known = " or ".join(repr(item.value) for item in cls)
+        raise ConfigurationError(f"neighbours are {value!r}; they must be {known}")
 
 
 Kind = Literal["record", "user"]
@@ -64,5 +69,5 @@ class Unit:
                 "a record unit has cap 1, no column and period 'life'; use kind='user' to cap "
                 "records per user"
             )
-        if self.kind == "user" and not self.column:
+        if self.kind == "user" and not (self.column and isinstance(self.column, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError("a user unit needs the column that identifies the user")

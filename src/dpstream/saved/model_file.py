@@ -64,7 +64,7 @@ def save_model(model: SavedModel, path: str | os.PathLike[str]) -> str:
     }
     content = _content(model, arrays)
     digest = content["digest"] = _digest(content)
-    target = Path(path)
+    target = model_path(path)
     aside = target.with_name(f".{target.name}.new")
     try:
         with zipfile.ZipFile(aside, "w") as archive:
@@ -94,7 +94,7 @@ def load_model(path: str | os.PathLike[str], *, digest: str | None = None) -> Sa
         ModelFileError: if it is absent, damaged, altered, or of another version.
     """
     name = str(path)
-    parts = _parts(Path(path), name)
+    parts = _parts(model_path(path), name)
     content = _read_json(parts.get(_JSON), name)
     _check_version(content, name)
     stated = content.pop("digest", None)
@@ -120,6 +120,18 @@ def load_model(path: str | os.PathLike[str], *, digest: str | None = None) -> Sa
             "for the model anew"
         )
     return model
+
+
+def model_path(path: object) -> Path:
+    """A path that was handed in.
+
+    Raises:
+        ConfigurationError: if it is none.
+    """
+    if isinstance(path, bytes) or not isinstance(path, str | os.PathLike) or not str(path):
+        told = "an empty text" if path == "" else type(path).__name__
+        raise ConfigurationError(f"the model's path came as {told}; name a file: 'model.dps'")
+    return Path(path)
 
 
 _AGAIN = "copy or save it again"
@@ -225,7 +237,9 @@ def _parts(path: Path, name: str) -> dict[str, bytes]:
     except FileNotFoundError:
         raise ModelFileError(f"{name} does not exist; name a file that save wrote") from None
     except OSError as error:
-        raise ModelFileError(f"{name} cannot be read ({error.strerror})") from None
+        raise ModelFileError(
+            f"{name} cannot be read ({error.strerror}); name a file that save wrote"
+        ) from None
     except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
         if isinstance(error, ModelFileError):
             raise

@@ -8,7 +8,6 @@ The privacy card is in the file's metadata.
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.domain.column import Categorical
 from dpstream.errors import ConfigurationError, ModelFileError
+from dpstream.saved.model_file import model_path
 from dpstream.saved.saved_model import SavedModel
 
 OPSET = 19
@@ -84,7 +84,7 @@ def export_onnx(model: SavedModel, path: str | os.PathLike[str]) -> None:
     )
     helper.set_model_props(made, {"privacy_card": json.dumps(model.card.to_json())})
     try:
-        Path(path).write_bytes(made.SerializeToString())
+        model_path(path).write_bytes(made.SerializeToString())
     except OSError as error:
         raise ModelFileError(
             f"{path} cannot be written ({error.strerror}); name a file in a folder that exists"

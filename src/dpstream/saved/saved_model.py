@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.domain import Domain
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, require_kind
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.release import Release
 from dpstream.report.card import PrivacyCard, privacy_card
@@ -65,6 +65,8 @@ class SavedModel:
         Raises:
             ConfigurationError: if the release predicts nothing.
         """
+        require_kind(release, Release, "release", "give one of a session, or estimator.release_")
+        require_kind(domain, Domain, "domain", "give the stream's")
         scores = ScoreModel.of_release(release.value, domain)
         return cls(
             scores=scores,

@@ -76,9 +76,15 @@ class ScoreModel:
                     f"a release of kind {kind!r} predicts nothing; take a regression or a "
                     "classifier"
                 )
+        widths = {len(row) for row in slopes}
+        if widths != {domain.dimension}:
+            raise ConfigurationError(
+                f"the release has {sorted(widths)} coefficients and the domain "
+                f"{domain.dimension} encoded features; give the domain of the release's own stream"
+            )
         return cls(
             domain=domain,
-            coefficients=np.array(slopes, np.float64).reshape(-1, domain.dimension),
+            coefficients=np.array(slopes, np.float64),
             intercepts=np.array(heads, np.float64),
             link=link,
         )

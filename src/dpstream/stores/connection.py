@@ -41,7 +41,10 @@ def open_reader(path: Path) -> sqlite3.Connection:
         StoreMismatch: if another version made it.
     """
     if not path.is_file():
-        raise StoreError(f"{path} does not exist; nothing was ever stored there")
+        what = "is no file" if path.exists() else "does not exist"
+        raise StoreError(
+            f"{path} {what}; nothing was ever stored there: name a store, such as stream.db"
+        )
     try:
         return _open_reader(path, "mode=ro")
     except sqlite3.OperationalError:

@@ -125,7 +125,10 @@ class KeyFile:
                 content = file.read(1024)
         except FileNotFoundError as error:
             if create:
-                raise StoreError(f"{self.name} cannot be made ({error.strerror})") from None
+                raise StoreError(
+                    f"{self.name} cannot be made ({error.strerror}); make its folder first, or "
+                    "choose another place"
+                ) from None
             raise StoreError(
                 f"{self.name} is missing; the store cannot be opened without it"
             ) from None

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dpstream.engine.ports import ReleaseRow
 from dpstream.errors import StoreError, StoreMismatch
+from dpstream.stores.failure import store_path
 
 _TAIL_BYTES = 1 << 16
 
@@ -28,7 +29,7 @@ class ReleaseLog:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._path = Path(path)
+        self._path = store_path(path)
         self._file: int | None = None
         self._size = -1
         self._last = 0

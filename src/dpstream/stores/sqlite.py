@@ -30,12 +30,19 @@ from dpstream.engine.ports import (
     ignore_step,
 )
 from dpstream.engine.uncopyable import Uncopyable
-from dpstream.errors import StoreCorrupt, StoreError, StoreLocked, StoreMismatch
+from dpstream.errors import (
+    ConfigurationError,
+    StoreCorrupt,
+    StoreError,
+    StoreLocked,
+    StoreMismatch,
+    require_kind,
+)
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.release import Measurement
 from dpstream.stores.connection import open_reader, open_writer
 from dpstream.stores.encryption import KEY_BYTES, Vault, default_key
-from dpstream.stores.failure import store_failure
+from dpstream.stores.failure import store_failure, store_path
 from dpstream.stores.lease import LEASE_SECONDS, Holder
 from dpstream.stores.migration import migrate
 
@@ -65,7 +72,10 @@ class SqliteStore(Uncopyable):
         lease_seconds: float = LEASE_SECONDS,
         on_step: OnStep = ignore_step,
     ) -> None:
-        self._path = Path(path)
+        self._path = store_path(path)
+        require_kind(lease_seconds, (int, float), "lease_seconds", "give seconds, above 0")
+        if not lease_seconds > 0:
+            raise ConfigurationError(f"lease_seconds is {lease_seconds}; give seconds, above 0")
         self._keys = keys or default_key(self._path.parent)
         self._read_only = read_only
         self._clock = clock or SystemClock()

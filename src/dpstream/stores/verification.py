@@ -18,6 +18,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.ledger import Ledger, opening_digest
 from dpstream.privacy.unit import Unit
 from dpstream.release import Measurement
+from dpstream.stores.failure import store_path
 from dpstream.stores.release_log import read_lines
 from dpstream.stores.sqlite import SqliteStore
 
@@ -86,7 +87,7 @@ def verify_store(
         StoreError: if there is no stream to verify at all.
     """
     store = SqliteStore(path, keys, read_only=True)
-    log = None if published is None else Path(published)
+    log = None if published is None else store_path(published)
     try:
         return verify(store, published=log, sealed=keys is not None)
     finally:

@@ -7,12 +7,14 @@ symmetric sum is measured here, by any continual-sum strategy; the solver is tol
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
-from dpstream.errors import ConfigurationError, NotPrivate
+from dpstream.errors import ConfigurationError, NotPrivate, require_kind
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.learners.incremental.moment_stream import (
@@ -21,7 +23,7 @@ from dpstream.learners.incremental.moment_stream import (
     check_declaration,
     moment_stream,
 )
-from dpstream.learners.learner import Arrays, Outcome, Tick
+from dpstream.learners.learner import Arrays, Outcome, Tick, check_parts
 from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum
@@ -100,6 +102,10 @@ class PrivIncReg1:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", NoiseKind.of(self.noise))
+        check_parts(
+            domain=self.domain, budget=self.budget, unit=self.unit, neighbours=self.neighbours
+        )
+        self._check_choices()
         check_declaration(self.domain, self.unit, self.tick_records)
         check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
         if self.radius is not None and self.constraint is not None:
@@ -133,6 +139,29 @@ class PrivIncReg1:
             tick_records=self.tick_records,
         )
         object.__setattr__(self, "stream", stream)
+
+    def _check_choices(self) -> None:
+        for name, value, choices in (
+            ("solver", self.solver, get_args(SolverName)),
+            ("calibration", self.calibration, ("tight", "paper")),
+        ):
+            if value not in choices:
+                raise ConfigurationError(
+                    f"{name} is {value!r}; it must be one of {', '.join(choices)}"
+                )
+        if self.weights != "auto":
+            require_kind(self.weights, MomentWeights, "weights", "give 'auto' or MomentWeights")
+        for name, value in (
+            ("penalty", self.penalty),
+            ("ridge", self.ridge),
+            ("radius", 1.0 if self.radius is None else self.radius),
+        ):
+            require_kind(value, (int, float, np.number), name, "give a number")
+        if self.constraint is not None and not hasattr(self.constraint, "l2_radius"):
+            given = type(self.constraint).__name__
+            raise ConfigurationError(
+                f"constraint came as {given}; give a set of dpstream.geometry, or radius for a ball"
+            )
 
     def _check_paper(self) -> None:
         if not self.reproduction:

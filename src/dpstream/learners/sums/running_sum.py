@@ -15,8 +15,8 @@ from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import GRID_BITS, Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.lattice import ExactVector
-from dpstream.errors import ConfigurationError
-from dpstream.learners.learner import Arrays, Outcome, Tick
+from dpstream.errors import ConfigurationError, require_kind
+from dpstream.learners.learner import Arrays, Outcome, Tick, check_parts
 from dpstream.mechanisms.continual.choice import prefix_strategy
 from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
 from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
@@ -94,6 +94,11 @@ class RunningSum:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", NoiseKind.of(self.noise))
+        check_parts(
+            domain=self.domain, budget=self.budget, unit=self.unit, neighbours=self.neighbours
+        )
+        require_kind(self.count, bool, "count", "give True or False", truth=True)
+        require_kind(self.tick_records, int, "tick_records", "give a whole number of records")
         if self.tick_records < 1:
             raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
         strategy = (
