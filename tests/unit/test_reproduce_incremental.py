@@ -160,6 +160,13 @@ def test_crossings() -> None:
     assert crossing(rising, low) == 8.0
 
 
+def test_sizes_below_one_have_no_slope_against_their_logarithm() -> None:
+    curve = Curve(
+        name="a", axis="epsilon", expected="-1", x=(0.5, 1.0, 2.0), excess=np.ones((2, 3))
+    )
+    assert curve.to_json()["slope_against_logarithm"] is None
+
+
 def sides(times: float) -> dict[str, object]:
     lower = {"same stream": times, "own hardest weak signal": times}
     return {"times lower": lower, "as printed": {"same stream": 1.0}}

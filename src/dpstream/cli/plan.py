@@ -14,6 +14,7 @@ from dpstream.cli.problem import rank_problem
 from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
+from dpstream.learners.incremental.auto import AutoIncremental
 from dpstream.learners.incremental.forecast import forecast
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.learner import Learner
@@ -108,6 +109,9 @@ def make_plan(
         "looked_ahead_to_tick": last,
         "events": [event.to_json() for event in learner.opening_events()],
     }
+    if isinstance(learner, AutoIncremental):
+        result["comparison"] = learner.comparison.describe()
+        learner = learner.chosen
     summed = _continual_sum(learner)
     if summed is not None:
         result["noise"] = _noise(summed, last)
@@ -256,6 +260,8 @@ def _show(found: Mapping[str, Any]) -> None:
             f"(scaled units, {noise['coordinates']:,} coordinates)",
         )
         print_table(("strategy", "largest deviation", "vectors"), _rows(found["strategies"]))
+    if "comparison" in found:
+        _show_comparison(found["comparison"])
     if "levels" in found:
         _show_levels(found["levels"])
         ridge = found["ridge"]
@@ -289,6 +295,22 @@ def _show(found: Mapping[str, Any]) -> None:
                 for item in found["forecast"]
             ],
         )
+
+
+def _show_comparison(found: Mapping[str, Any]) -> None:
+    print_text(
+        f"take {found['reason']}",
+        "predicted excess risk of the whole sum (made-up records, scaled units):",
+    )
+    rows: list[tuple[str, str, str]] = []
+    for item in found["candidates"]:
+        worst, steps = item["worst_excess"], item["over_time"]
+        over_time = ", ".join(
+            f"{format_number(step['excess'])} at {step['records']:,}" for step in steps
+        )
+        told = "-" if worst is None else format_number(worst)
+        rows.append((item["learner"], told, item["refusal"] or over_time or "the only one"))
+    print_table(("learner", "worst", "over time, at so many records; or why it cannot"), rows)
 
 
 def _show_levels(levels: Sequence[Mapping[str, Any]]) -> None:

@@ -23,6 +23,8 @@ def plan_page(plan: Plan) -> str:
         else f"for ever (shown up to tick {plan['looked_ahead_to_tick']:,})"
     )
     sections: list[Section] = [("Promise", _promise(plan, until))]
+    if "comparison" in plan:
+        sections.append(("Learners", _comparison(plan["comparison"])))
     if "noise" in plan:
         sections.append(("Noise", _noise(plan)))
     if plan.get("forecast"):
@@ -69,6 +71,30 @@ def _promise(plan: Plan, until: str) -> list[Block]:
         ),
         Text("dpstream explain tells what that means in plain words."),
     ]
+
+
+def _comparison(found: Mapping[str, Any]) -> list[Block]:
+    candidates = found["candidates"]
+    rows = [
+        (item["learner"], _shown(item["worst_excess"]), _shown(item["refusal"]))
+        for item in candidates
+    ]
+    blocks: list[Block] = [
+        Card(f"Take {found['reason']}"),
+        Table(("learner", "worst predicted excess risk", "why it cannot"), rows),
+    ]
+    lines: dict[str, Line] = {}
+    for item in candidates:
+        if item["over_time"]:
+            records, excess = _columns(item["over_time"], "records", "excess")
+            lines[item["learner"]] = Line(x=records, y=excess, marker=True)
+    if lines:
+        picture = line_figure(
+            lines, x_label="records", y_label="excess risk of the whole sum", x_log=True
+        )
+        said = "Predicted on made-up records, in scaled units, before any data is read."
+        blocks.insert(1, Picture(picture, said))
+    return blocks
 
 
 def _noise(plan: Plan) -> list[Block]:

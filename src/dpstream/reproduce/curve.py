@@ -61,7 +61,9 @@ class Curve:
             "slope_lower": lower,
             "slope_upper": upper,
             # 1 if the excess grows like log x: what "flat" may hide.
-            "slope_against_logarithm": _slope(np.log(np.array(self.x, np.float64)), self.mean),
+            "slope_against_logarithm": _slope(np.log(np.array(self.x, np.float64)), self.mean)
+            if min(self.x) > 1.0
+            else None,
             "x": list(self.x),
             "excess": self.mean.tolist(),
             "standard_error": (
