@@ -84,6 +84,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     """Put facts before and picture, options and proof behind what is written."""
     del config, files
     place = page.file.src_uri
+    if place == "index.md":  # the README, whose links begin at the repository's root
+        markdown = markdown.replace("](docs/", "](")
     up = "../" * place.count("/")
     markdown = REPOSITORY_FILES.sub(rf"]({up}\1)", markdown)
     if place == "algorithms/index.md":
