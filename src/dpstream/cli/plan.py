@@ -18,6 +18,9 @@ from dpstream.learners.incremental.auto import AutoIncremental
 from dpstream.learners.incremental.forecast import forecast
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.learner import Learner
+from dpstream.learners.online.follow_the_leader import FollowTheLeader
+from dpstream.learners.online.forecast import release_prices
+from dpstream.learners.online.pocp import POCP
 from dpstream.learners.sums.running_sum import RunningSum
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.forecast import (
@@ -117,6 +120,8 @@ def make_plan(
         result["noise"] = _noise(summed, last)
         result["strategies"] = _compare(summed, learner.horizon, last)
         result["why"] = _reason(config, learner.horizon)
+    if isinstance(learner, POCP):
+        result["releases"] = _releases(learner, config, stream.schedule)
     if isinstance(learner, PrivIncReg1):
         result["forecast"] = forecast_until(learner, stream.schedule, last)
     if isinstance(learner, BlockLearner):
@@ -139,7 +144,16 @@ def _continual_sum(learner: Any) -> ContinualSum | None:
     """The one sum that the learner measures, if that is how it works."""
     if isinstance(learner, WindowedRegression):
         return learner.stream.sum
-    return learner.sum if isinstance(learner, PrivIncReg1 | RunningSum) else None
+    summed = isinstance(learner, PrivIncReg1 | RunningSum | FollowTheLeader)
+    return learner.sum if summed else None
+
+
+def _releases(learner: POCP, config: Config, schedule: Schedule) -> list[dict[str, Any]]:
+    """Prices and noise by the number of the release, where records come by count."""
+    assert isinstance(schedule, EveryRecords | Thinning)
+    step = _publish_every(config) or 1
+    numbers = _spread_ticks(learner.releases or LOOK_AHEAD // step, _FORECASTS)
+    return release_prices(learner, [(number, schedule.end(number * step)) for number in numbers])
 
 
 def _drift(learner: Any, guess: DriftGuess) -> dict[str, Any]:
@@ -262,6 +276,20 @@ def _show(found: Mapping[str, Any]) -> None:
         print_table(("strategy", "largest deviation", "vectors"), _rows(found["strategies"]))
     if "comparison" in found:
         _show_comparison(found["comparison"])
+    if "releases" in found:
+        print_text("what releases cost, at the earliest tick that each can have:")
+        print_table(
+            ("release", "records", "share", "noise of each parameter"),
+            [
+                (
+                    f"{item['release']:,}",
+                    f"{item['records']:,}",
+                    f"{item['share']:.3g}",
+                    format_number(item["standard_deviation"]),
+                )
+                for item in found["releases"]
+            ],
+        )
     if "levels" in found:
         _show_levels(found["levels"])
         ridge = found["ridge"]
