@@ -187,3 +187,17 @@ def test_numbers_and_positions_are_named_never_meant_by_their_place(kind) -> Non
         others = {key: value for key, value in named.items() if key != name}
         with pytest.raises(TypeError):
             kind("sum", 0.5, **others)
+
+
+def test_the_kinds_in_stored_ledgers_stay_for_ever() -> None:
+    kinds = {
+        GaussianEvent: "gaussian",
+        PureEvent: "pure",
+        ExponentialEvent: "exponential",
+        ZeroConcentratedEvent: "zero_concentrated",
+        ApproximateEvent: "approximate",
+        FailureEvent: "failure",
+        RepeatedEvent: "repeated",
+        ComposedEvent: "composed",
+    }
+    assert {kind: kind.kind for kind in kinds} == kinds
