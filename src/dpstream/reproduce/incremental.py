@@ -42,8 +42,12 @@ from dpstream.reproduce.incremental_risk import (
 from dpstream.reproduce.weighted_stream import popular_stream, sphere_stream
 
 EPSILON = 1.0
-RECORDS = (10_000, 31_623, 100_000, 316_228, 1_000_000)
-DIMENSIONS = (32, 64, 128, 256, 512)
+RECORDS = (2**15 - 1, 2**17 - 1, 2**19 - 1, 2**21 - 1)
+"""Ticks at which a tree adds a node of every size: between them its noise goes up and down."""
+
+DIMENSIONS = (64, 128, 256, 512)
+"""In fewer, the one deviation of caution before a model leaves zero is much of the excess."""
+
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 FIXED_RECORDS, FIXED_DIMENSION = 100_000, 32
 

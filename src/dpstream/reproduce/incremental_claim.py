@@ -70,7 +70,7 @@ def incremental_claims(
             claim(
                 f"000: PrivIncReg2 below PrivIncReg1 once d is large enough, {what}",
                 expected=f"a crossing below d = {pair[0]['x'][-1]}",
-                measured="none" if place is None else f"from d = {place:.0f} on",
+                measured=_uncrossed(*pair) if place is None else f"from d = {place:.0f} on",
                 held=place is not None,
                 theirs="d above T^(2/3) W^(4/3)",
             )
@@ -87,6 +87,12 @@ def incremental_claims(
         )
     )
     return found
+
+
+def _uncrossed(first: Row, second: Row) -> str:
+    """PrivIncReg1, solved to the end, pays the set's width already."""
+    ours, theirs = first["excess"][-1], second["excess"][-1]
+    return f"none: {ours:.1f} against {theirs:.1f} at d = {first['x'][-1]}"
 
 
 def _interval(row: Row) -> str:
