@@ -12,10 +12,11 @@ from dpstream.arrays import BoolArray, FloatArray
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import LabelTarget
-from dpstream.errors import CertificateError
+from dpstream.errors import CertificateError, ConfigurationError
 from dpstream.geometry.box import Box
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.image import shift
+from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.geometry.simplex import Simplex
 from dpstream.losses.hinge import HingeLoss
@@ -28,11 +29,13 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.public import public_generator
 from dpstream.solvers import minimiser, objective_perturbation
+from dpstream.solvers.frank_wolfe import FrankWolfe
 from dpstream.solvers.gradient import GradientSum
 from dpstream.solvers.minimiser import Target, minimise
 from dpstream.solvers.noisy_sgd import NoisySgd
 from dpstream.solvers.objective_perturbation import ObjectivePerturbation
-from dpstream.solvers.output_perturbation import OutputPerturbation
+from dpstream.solvers.output_perturbation import OutputPerturbation, output_noise
+from dpstream.solvers.permuted_sgd import PermutedSGD
 from dpstream.solvers.problem import Problem
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
@@ -221,3 +224,31 @@ def test_review_a_direction_that_is_not_found_is_no_error(
     problem = problem_of(L2Ball(dimension=2, radius=0.3), LogisticLoss())
     target = Target(problem=problem, modulus=0.1, centre=np.zeros(2))
     assert minimise(target, batch_of(problem), tolerance=1e-8).residual <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("solver", "convex_set", "epsilon"),
+    [
+        (OutputPerturbation(ridge=1e9), L2Ball(dimension=2, radius=100.0), 50.0),
+        (PermutedSGD(ridge=1e9), L2Ball(dimension=2, radius=100.0), 50.0),
+        (FrankWolfe(), L1Ball(dimension=2, radius=1.0), 1.0),
+    ],
+    ids=["minimiser", "descent", "selections"],
+)
+def test_review_what_cannot_be_measured_is_refused_before_any_data(
+    solver: Any, convex_set: ConvexSet, epsilon: float
+) -> None:
+    """Values beyond 2**61 lattice steps raised at release, for some records and not for others."""
+    loss: Any = LogisticLoss()
+    if isinstance(solver, FrankWolfe):
+        loss = RegularisedLoss(loss=loss, ridge=1e15)
+    with pytest.raises(ConfigurationError, match=r"lattice steps|2\*\*60 steps"):
+        solver.plan(problem_of(convex_set, loss), Budget(epsilon=epsilon, delta=1e-6))
+
+
+def test_review_noise_without_a_sampler_is_refused_before_any_data() -> None:
+    def one(_: int) -> float:
+        return 1.0
+
+    with pytest.raises(ConfigurationError, match="parameters are too many"):
+        output_noise("spherical_laplace", BUDGET, dimension=2**20 + 1, sensitivity=one, exact=1.0)

@@ -4,6 +4,8 @@ The same law as the exponential mechanism's, ``P(i) ~ exp(score_i / scale)``. Pr
 ``exponential.proof.md``.
 """
 
+import math
+
 import numpy as np
 
 from dpstream.arrays import FloatArray, IntArray
@@ -68,6 +70,23 @@ def exponential_event(
         covers: the record positions it can reveal anything about; None for all.
     """
     return ExponentialEvent(name, epsilon=2 * checked_ratio(sensitivity, scale), covers=covers)
+
+
+def check_score_bound(bound: float, exponent: int) -> None:
+    """Refuse, before any data, scores that the lattice could not hold for some of them.
+
+    Args:
+        bound: the largest absolute value of a score.
+        exponent: of the lattice that scores are rounded to.
+
+    Raises:
+        ConfigurationError: if the bound exceeds 2**60 lattice steps.
+    """
+    if not bound <= math.ldexp(float(LARGEST_SCORE), exponent - 1):
+        raise ConfigurationError(
+            f"scores reach {bound:g}, which exceeds 2**60 steps of the lattice 2**{exponent} that "
+            "their noise asks for; give a smaller ridge, a smaller set or a smaller epsilon"
+        )
 
 
 def rounded_scores(scores: FloatArray, exponent: int) -> IntArray:

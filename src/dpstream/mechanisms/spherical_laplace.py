@@ -8,8 +8,11 @@ coordinates would need the L1 norm, ``sqrt(d)`` times as large. Proof in
 from dpstream.arrays import IntArray
 from dpstream.mechanisms.mechanism import Noise, checked_ratio, lattice_units, measure
 from dpstream.privacy.event import PureEvent
-from dpstream.randomness.spherical import rounded_spherical_laplace
+from dpstream.randomness.spherical import LARGEST_DIMENSION, rounded_spherical_laplace
 from dpstream.release import Measurement
+
+MOST_COORDINATES = LARGEST_DIMENSION
+"""Of one measurement: longer vectors have no sampler."""
 
 
 def measure_spherical_laplace(

@@ -14,6 +14,7 @@ from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet, Mirrored
 from dpstream.geometry.entropy import VertexEntropy, Vertices
 from dpstream.mechanisms.exponential import (
+    check_score_bound,
     exponential_event,
     rounded_scores,
     score_sensitivity,
@@ -73,13 +74,18 @@ def selection_sensitivity(problem: Problem, *, exponent: int) -> float:
         rounding_step=0.0,
         dimension=1,
     )
-    chosen = problem.convex_set
-    slack = summation_slack(problem, problem.lipschitz.max * chosen.l1_radius())
+    slack = summation_slack(problem, problem.lipschitz.max * problem.convex_set.l1_radius())
     # The regulariser's entries and the product with a vertex: p + 8 more roundings.
+    slack += (problem.dimension + 8) * 2.0**-52 * largest_score(problem)
+    return score_sensitivity(exact + 2.0 * slack, exponent=exponent)
+
+
+def largest_score(problem: Problem) -> float:
+    """A bound on any vertex's score, for any batch: of all records and of the regulariser."""
+    chosen = problem.convex_set
     public = problem.strong_convexity * chosen.diameter() + _norm_at_centre(problem)
     size = problem.lipschitz.max * chosen.l1_radius() + public * chosen.l2_radius()
-    slack += (problem.dimension + 8) * 2.0**-52 * problem.records * size
-    return score_sensitivity(exact + 2.0 * slack, exponent=exponent)
+    return problem.records * size
 
 
 def _norm_at_centre(problem: Problem) -> float:
@@ -125,7 +131,13 @@ class FrankWolfe:
         return "frank_wolfe"
 
     def plan(self, problem: Problem, budget: Allowance) -> Plan:
-        """The number of steps that minimises ``2 Gamma / (T + 2) + beta ln(k) / n``."""
+        """The number of steps that minimises ``2 Gamma / (T + 2) + beta ln(k) / n``.
+
+        Raises:
+            ConfigurationError: if the set has no list of vertices, the loss is not smooth, or
+                scores could outgrow their lattice.
+            NotPrivate: if delta is 0.
+        """
         vertices = vertices_of(problem.convex_set)
         bend = curvature(problem)
         rho = allowed_rho(budget)
@@ -139,6 +151,7 @@ class FrankWolfe:
         steps = min(counts, key=lambda count: bound(count, math.sqrt(8.0 * rho / count)))
         epsilon = allowed_epsilon(budget, steps)
         exponent = math.floor(math.log2(2.0 * shift / epsilon)) - LATTICE_BITS
+        check_score_bound(largest_score(problem), exponent)
         sensitivity = selection_sensitivity(problem, exponent=exponent)
         scale = 2.0 * sensitivity / epsilon
         event = exponential_event(self.name, sensitivity=sensitivity, scale=scale)

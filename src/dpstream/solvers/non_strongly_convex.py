@@ -118,6 +118,7 @@ class FadingRegulariser:
             dimension=problem.dimension,
             sensitivity=lambda exponent: self._sensitivity(problem, chosen, slope, exponent),
             exact=self._sensitivity(problem, chosen, slope, None),
+            reach=problem.convex_set.l2_radius(),
         )
         # Moduli 2 a / sqrt(t) sum to M_t >= 4 a (sqrt(t + 1) - 1) >= 1.65 a sqrt(t).
         steep = (slope + 2.0 * strength * wide) ** 2

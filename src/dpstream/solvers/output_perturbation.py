@@ -15,8 +15,9 @@ from dpstream.domain.batch import Batch
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.declaration import require_positive
 from dpstream.mechanisms.gaussian import gaussian_event, measure_gaussian
-from dpstream.mechanisms.mechanism import Noise, bounded_sum_sensitivity
+from dpstream.mechanisms.mechanism import MEASURABLE, Noise, bounded_sum_sensitivity
 from dpstream.mechanisms.spherical_laplace import (
+    MOST_COORDINATES,
     measure_spherical_laplace,
     spherical_laplace_event,
 )
@@ -66,6 +67,28 @@ class OutputNoise:
             return self.scale * math.sqrt(self.dimension)
         return self.scale * math.sqrt(self.dimension * (self.dimension + 1.0))
 
+    def check_reach(self, reach: float) -> None:
+        """Refuse, before any data, what could not be measured for some of them.
+
+        Args:
+            reach: a bound on the L2 norm of what is measured.
+
+        Raises:
+            ConfigurationError: if that is beyond the measurable range of the lattice, or the noise
+                of this kind has no sampler for so many parameters.
+        """
+        if self.kind == "spherical_laplace" and self.dimension > MOST_COORDINATES:
+            raise ConfigurationError(
+                f"{self.dimension} parameters are too many for spherical Laplace noise, which is "
+                f"drawn for at most {MOST_COORDINATES}; take Gaussian noise"
+            )
+        if reach > math.ldexp(float(MEASURABLE), self.exponent - 1):
+            raise ConfigurationError(
+                f"the noise on parameters, {self.scale:g}, is too small beside their bound "
+                f"{reach:g} for the measurable range of 2**61 lattice steps; give a smaller ridge, "
+                "a smaller set or a smaller epsilon"
+            )
+
     def event(self, name: str) -> Event:
         """What one measurement costs."""
         if self.kind == "gaussian":
@@ -91,6 +114,7 @@ def output_noise(
     dimension: int,
     sensitivity: Callable[[int], float],
     exact: float,
+    reach: float = 0.0,
 ) -> OutputNoise:
     """The noise that one release of parameters may cost.
 
@@ -100,10 +124,12 @@ def output_noise(
         dimension: of the parameters.
         sensitivity: of the parameters rounded to a lattice, given its exponent.
         exact: the sensitivity before rounding, from which the lattice is chosen.
+        reach: a bound on the parameters' L2 norm; 0 where nothing will be measured.
 
     Raises:
         NotPrivate: if Gaussian noise is asked for and delta is 0.
-        ConfigurationError: if the parameters do not depend on any record.
+        ConfigurationError: if the parameters do not depend on any record, or their lattice or
+            their noise could not hold them.
     """
     if exact == 0.0:
         raise ConfigurationError(
@@ -119,13 +145,15 @@ def output_noise(
         size = exact / most * math.sqrt(dimension)
     exponent = math.floor(math.log2(size)) - _LATTICE_BITS
     rounded = sensitivity(exponent)
-    return OutputNoise(
+    noise = OutputNoise(
         kind=kind,
         exponent=exponent,
         sensitivity=rounded,
         scale=rounded / most,
         dimension=dimension,
     )
+    noise.check_reach(reach)
+    return noise
 
 
 def minimiser_sensitivity(
@@ -262,6 +290,7 @@ class OutputPerturbation:
             exact=minimiser_sensitivity(
                 problem, modulus=modulus, tolerance=tolerance, exponent=None
             ),
+            reach=problem.convex_set.l2_radius(),
         )
         slope = problem.lipschitz.l2 + problem.strong_convexity * reach(problem, centre)
         bound = (

@@ -210,6 +210,7 @@ class PermutedSGD:
                 problem, course, rounding=rounding, exponent=exponent
             ),
             exact=descent_sensitivity(problem, course, rounding=rounding, exponent=None),
+            reach=problem.convex_set.l2_radius(),
         )
         wide = reach(problem, centre)
         slope = problem.lipschitz.l2 + problem.strong_convexity * wide

@@ -114,6 +114,7 @@ class OnlineToOffline:
                 problem, course, slope=slope, exponent=exponent
             ),
             exact=course_sensitivity(problem, course, slope=slope, exponent=None),
+            reach=problem.convex_set.l2_radius(),
         )
         whole = slope + modulus * wide
         regret = whole**2 * (1.0 + math.log(problem.records)) / (2.0 * modulus * problem.records)

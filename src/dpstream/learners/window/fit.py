@@ -276,18 +276,20 @@ class BlockSolver:
         place = math.floor(math.log2(deviation))
         exponent = min(place - _COARSEST, max(finer, place - _FINEST))
         rounded = fit_sensitivity(problem, modulus=modulus, tolerance=tolerance, exponent=exponent)
+        noise = OutputNoise(
+            kind=self.kind,
+            exponent=exponent,
+            sensitivity=rounded,
+            scale=rounded / most,
+            dimension=self.dimension,
+        )
+        noise.check_reach(self.radius)
         return FitPlan(
             size=size,
             fraction=share.fraction,
             modulus=modulus,
             tolerance=tolerance,
-            noise=OutputNoise(
-                kind=self.kind,
-                exponent=exponent,
-                sensitivity=rounded,
-                scale=rounded / most,
-                dimension=self.dimension,
-            ),
+            noise=noise,
         )
 
     def fit(
