@@ -194,6 +194,18 @@ def test_a_writer_that_says_it_is_alive_keeps_its_lease(tmp_path: Path):
     first.close()
 
 
+def test_a_writer_that_was_refused_holds_nothing_and_may_try_again(tmp_path: Path):
+    path = tmp_path / "store.sqlite"
+    first, second = begun(path), SqliteStore(path)
+    with clear_error(StoreLocked, "being written"):
+        second.acquire()
+    first.commit(Commit(state=b"untouched"))
+    first.close()
+    second.acquire()
+    assert second.state() == b"untouched"
+    second.close()
+
+
 def test_two_superseded_writers_are_both_fenced(tmp_path: Path):
     clock = ManualClock(0.0)
     stores: list[SqliteStore] = []

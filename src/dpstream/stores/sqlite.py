@@ -113,6 +113,8 @@ class SqliteStore(Uncopyable):
                     raise
         except BaseException:
             holder.retire()
+            if self._holder is None:
+                self.close()  # Whoever was refused holds nothing, not even the open file.
             raise
         self._holder = holder
 
