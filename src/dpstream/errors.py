@@ -21,6 +21,10 @@ Messages name the thing, the value received if it is public, the condition and t
 They never contain a record or anything computed from one.
 """
 
+import os
+from pathlib import Path
+from typing import cast
+
 
 def require_kind(
     value: object, kind: type | tuple[type, ...], name: str, remedy: str, *, truth: bool = False
@@ -43,6 +47,18 @@ def require_kind(
     if isinstance(value, type):
         told = f"the class {value.__name__} itself"
     raise ConfigurationError(f"{name} came as {told}; {remedy}")
+
+
+def require_path(path: object, name: str, remedy: str) -> Path:
+    """A path that was handed in.
+
+    Raises:
+        ConfigurationError: if it is none.
+    """
+    if path == "":
+        raise ConfigurationError(f"{name} came as an empty text; {remedy}")
+    require_kind(path, (str, os.PathLike), name, remedy)
+    return Path(cast("str", path))
 
 
 class DpstreamError(Exception):

@@ -25,7 +25,7 @@ from dpstream.arrays import FloatArray
 from dpstream.domain.column import OTHER, Categorical
 from dpstream.domain.domain import Domain
 from dpstream.engine.publication import from_line, to_line
-from dpstream.errors import ConfigurationError, DpstreamError, ModelFileError
+from dpstream.errors import ConfigurationError, DpstreamError, ModelFileError, require_path
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.saved.saved_model import SavedModel
 from dpstream.saved.score_model import LINKS, ScoreModel
@@ -123,15 +123,8 @@ def load_model(path: str | os.PathLike[str], *, digest: str | None = None) -> Sa
 
 
 def model_path(path: object) -> Path:
-    """A path that was handed in.
-
-    Raises:
-        ConfigurationError: if it is none.
-    """
-    if isinstance(path, bytes) or not isinstance(path, str | os.PathLike) or not str(path):
-        told = "an empty text" if path == "" else type(path).__name__
-        raise ConfigurationError(f"the model's path came as {told}; name a file: 'model.dps'")
-    return Path(path)
+    """A model's path that was handed in."""
+    return require_path(path, "the model's path", "name a file: 'model.dps'")
 
 
 _AGAIN = "copy or save it again"

@@ -1,10 +1,8 @@
 """SQLite's failures in our words."""
 
-import os
 import sqlite3
-from pathlib import Path
 
-from dpstream.errors import ConfigurationError, StoreCorrupt, StoreError, StoreLocked
+from dpstream.errors import StoreCorrupt, StoreError, StoreLocked
 
 _SAFE = "nothing committed was lost: resume when it is put right"
 
@@ -40,15 +38,3 @@ def store_failure(error: sqlite3.Error, *, name: str) -> StoreError:
         (StoreError, f"it cannot be used ({error}); {_SAFE}"),
     )
     return kind(f"{name}: {meaning}")
-
-
-def store_path(path: object) -> Path:
-    """A path that was handed in.
-
-    Raises:
-        ConfigurationError: if it is none.
-    """
-    if isinstance(path, bytes) or not isinstance(path, str | os.PathLike) or not str(path):
-        told = "an empty text" if path == "" else type(path).__name__
-        raise ConfigurationError(f"path came as {told}; name a file, such as 'stream.db'")
-    return Path(path)

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpstream.engine.ports import ReleaseRow
-from dpstream.errors import StoreError, StoreMismatch
-from dpstream.stores.failure import store_path
+from dpstream.errors import StoreError, StoreMismatch, require_path
 
 _TAIL_BYTES = 1 << 16
 
@@ -29,7 +28,7 @@ class ReleaseLog:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._path = store_path(path)
+        self._path = require_path(path, "path", "name a file, such as 'stream.db'")
         self._file: int | None = None
         self._size = -1
         self._last = 0

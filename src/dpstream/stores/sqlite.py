@@ -37,12 +37,13 @@ from dpstream.errors import (
     StoreLocked,
     StoreMismatch,
     require_kind,
+    require_path,
 )
 from dpstream.privacy.ledger import LedgerRow
 from dpstream.release import Measurement
 from dpstream.stores.connection import open_reader, open_writer
 from dpstream.stores.encryption import KEY_BYTES, Vault, default_key
-from dpstream.stores.failure import store_failure, store_path
+from dpstream.stores.failure import store_failure
 from dpstream.stores.lease import LEASE_SECONDS, Holder
 from dpstream.stores.migration import migrate
 
@@ -72,7 +73,7 @@ class SqliteStore(Uncopyable):
         lease_seconds: float = LEASE_SECONDS,
         on_step: OnStep = ignore_step,
     ) -> None:
-        self._path = store_path(path)
+        self._path = require_path(path, "path", "name a file, such as 'stream.db'")
         require_kind(lease_seconds, (int, float), "lease_seconds", "give seconds, above 0")
         if not lease_seconds > 0:
             raise ConfigurationError(f"lease_seconds is {lease_seconds}; give seconds, above 0")

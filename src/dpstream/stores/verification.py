@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from dpstream.engine.ports import KeyProvider, Store
 from dpstream.engine.publication import FIRST_DIGEST, chained, from_line
 from dpstream.engine.snapshot import Snapshot
-from dpstream.errors import DpstreamError, StoreCorrupt, StoreError
+from dpstream.errors import DpstreamError, StoreCorrupt, StoreError, require_path
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.ledger import Ledger, opening_digest
 from dpstream.privacy.unit import Unit
 from dpstream.release import Measurement
-from dpstream.stores.failure import store_path
 from dpstream.stores.release_log import read_lines
 from dpstream.stores.sqlite import SqliteStore
 
@@ -87,7 +86,11 @@ def verify_store(
         StoreError: if there is no stream to verify at all.
     """
     store = SqliteStore(path, keys, read_only=True)
-    log = None if published is None else store_path(published)
+    log = (
+        None
+        if published is None
+        else require_path(published, "published", "name the log of releases")
+    )
     try:
         return verify(store, published=log, sealed=keys is not None)
     finally:
