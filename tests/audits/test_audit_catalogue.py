@@ -29,15 +29,19 @@ from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import LabelTarget
 from dpstream.errors import ConfigurationError
+from dpstream.geometry.l2_ball import L2Ball
+from dpstream.learners.incremental.priv_inc_erm import PrivIncERM
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.sums.running_sum import RunningSum
 from dpstream.learners.window.decayed_release import DecayedRelease
 from dpstream.losses.logistic import LogisticLoss
+from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.window_tree import WindowTree
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.moment_regression import MomentRegression
 
 QUICK = [
     "measure_gaussian",
@@ -190,6 +194,24 @@ def test_long_horizons_are_attacked_short_and_say_so() -> None:
     assert short.horizon == TICKS
     assert "100,000" in notes[0]
     assert shortened(running_sum()) == (running_sum(), ())
+
+
+def test_refits_that_lie_too_far_apart_for_a_short_stream_are_drawn_together() -> None:
+    learner = PrivIncERM(
+        domain=Domain.vectors(2, norm_bound=1.0, target_bound=1.0),
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        unit=Unit(),
+        neighbours=Neighbours.ZERO_OUT,
+        horizon=800,
+        loss=SquaredLoss(),
+        constraint=L2Ball(dimension=2, radius=1.0),
+        solver=MomentRegression(),
+        tick_records=10,
+        refit_every=20,
+    )
+    short, notes = shortened(learner)
+    assert (short.horizon, short.refit_every) == (TICKS, TICKS // 4)
+    assert "a refit every 3 ticks instead of 20" in notes[0]
 
 
 def test_expiring_learners_are_attacked_while_records_live() -> None:

@@ -35,6 +35,10 @@ TICKS = 12
 """Streams are attacked at this length; the noise is calibrated for it."""
 
 
+_REFIT_TICKS = TICKS // 4
+"""Ticks between the refits of a learner whose own lie too far apart for so short a stream."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """Where a unit's records lie.
@@ -75,6 +79,10 @@ def shortened(learner: Any) -> tuple[Any, tuple[str, ...]]:
         f"attacked with a horizon of {TICKS} ticks instead of {horizon:,}: the same budget, bounds "
         "and code, with noise calibrated for the shorter stream"
     )
+    refit_every = getattr(learner, "refit_every", None)
+    if isinstance(refit_every, int) and refit_every > _REFIT_TICKS:
+        changes["refit_every"] = _REFIT_TICKS
+        note += f"; and a refit every {_REFIT_TICKS} ticks instead of {refit_every:,}"
     return replace(learner, **changes), (*notes, note)
 
 
