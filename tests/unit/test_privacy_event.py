@@ -201,3 +201,13 @@ def test_the_kinds_in_stored_ledgers_stay_for_ever() -> None:
         ComposedEvent: "composed",
     }
     assert {kind: kind.kind for kind in kinds} == kinds
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), "0.5", True])
+def test_every_number_of_an_event_is_checked(wrong) -> None:
+    with pytest.raises(ConfigurationError, match="epsilon of event"):
+        ApproximateEvent("a", epsilon=wrong, delta=0.1)
+    for kind, others in ((ApproximateEvent, {"epsilon": 1.0}), (FailureEvent, {})):
+        for delta in (wrong, 1.0, 1.5):
+            with pytest.raises(ConfigurationError, match="delta of event"):
+                kind("f", delta=delta, **others)
