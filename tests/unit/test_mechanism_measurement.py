@@ -12,6 +12,8 @@ from dpstream.mechanisms.discrete_gaussian import (
     measure_discrete_gaussian,
 )
 from dpstream.mechanisms.exponential import (
+    LARGEST_SCORE,
+    check_score_bound,
     exponential_event,
     rounded_scores,
     score_sensitivity,
@@ -205,3 +207,16 @@ def test_a_records_gains_lie_between_0_and_1_whatever_it_says() -> None:
     one = held_out_totals(np.ones((1, 1)))[0]
     assert held_out_totals(wild).tolist() == [one, 0, 0, one, 0, one // 2]
     assert held_out_totals(np.zeros((0, 2))).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("exponent", [-40, 0, 12])
+def test_scores_that_some_batch_could_not_hold_are_refused_beforehand(exponent: int):
+    largest = math.ldexp(1.0, 60 + exponent)
+    check_score_bound(largest, exponent)
+    # What is let through is rounded for every data set, with half the room to spare.
+    assert abs(int(rounded_scores(np.array([largest]), exponent)[0])) <= LARGEST_SCORE // 2
+    for refused in (math.nextafter(largest, math.inf), math.inf, math.nan):
+        with pytest.raises(
+            ConfigurationError, match=r"exceeds 2\*\*60 steps.*give a smaller ridge"
+        ):
+            check_score_bound(refused, exponent)

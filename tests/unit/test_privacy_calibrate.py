@@ -15,6 +15,7 @@ from dpstream.privacy.calibrate import (
     zcdp_rho,
 )
 from dpstream.privacy.curve import PrivacyCurve
+from dpstream.privacy.unit import Neighbours
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
@@ -154,3 +155,10 @@ def test_a_budget_holds_floats_whatever_it_is_made_of():
     budget = Budget(epsilon=2, delta=0)
     assert type(budget.epsilon) is float
     assert type(budget.delta) is float
+
+
+@pytest.mark.parametrize("name", ["add", "REPLACE", None, 1])
+def test_an_unknown_neighbour_relation_is_no_default(name):
+    with pytest.raises(ConfigurationError, match="must be 'zero_out' or 'replace'"):
+        Neighbours(name)
+    assert Neighbours("replace") is Neighbours.REPLACE
