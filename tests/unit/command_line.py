@@ -10,6 +10,26 @@ import pytest
 
 from dpstream.cli.main import main
 
+GOOD = """
+[columns.a]
+lower = 0
+upper = 1
+[columns.b]
+categories = ["x", "y"]
+[targets.t]
+lower = 0
+upper = 2
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+neighbours = "zero_out"
+[schedule]
+every = 50
+horizon = 8
+[learner]
+name = "PrivIncReg1"
+"""
+
 
 def call(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     out, err, before = io.StringIO(), io.StringIO(), Path.cwd()

@@ -4,29 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import command_line
 from command_line import call
 
 from dpstream.mechanisms.public import public_generator
 
-GOOD = """
-[columns.a]
-lower = 0
-upper = 1
-[columns.b]
-categories = ["x", "y"]
-[targets.t]
-lower = 0
-upper = 2
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-neighbours = "zero_out"
-[schedule]
-every = 50
-horizon = 4
-[learner]
-name = "PrivIncReg1"
-"""
+GOOD = command_line.GOOD.replace("horizon = 8", "horizon = 4")
 
 
 def prepared(folder: Path) -> None:

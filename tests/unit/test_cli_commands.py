@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from command_line import call, one_line
+from command_line import GOOD, call, one_line
 
 from dpstream.cli.config import load_config, parse_config
 from dpstream.cli.progress import progress_line
@@ -21,26 +21,6 @@ from dpstream.engine.ports import Progress
 from dpstream.errors import ConfigurationError, ModelFileError
 from dpstream.mechanisms.public import public_generator
 from dpstream.saved import load_model
-
-GOOD = """
-[columns.a]
-lower = 0
-upper = 1
-[columns.b]
-categories = ["x", "y"]
-[targets.t]
-lower = 0
-upper = 2
-[privacy]
-epsilon = 1.0
-delta = 1e-6
-neighbours = "zero_out"
-[schedule]
-every = 50
-horizon = 8
-[learner]
-name = "PrivIncReg1"
-"""
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ Three ways to learn, by the parameter ``solver``:
   its share of the budget.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -81,9 +82,9 @@ class LossEstimator(ScoringEstimator):
     radius: float = 4.0
     slope_clip: float | None = None
 
+    @abstractmethod
     def _loss(self, declared: Declaration) -> StackLoss:
         """The loss of a record."""
-        raise NotImplementedError
 
     def _make_learner(self, declared: Declaration) -> Learner[Any]:
         loss = self._loss(declared)
