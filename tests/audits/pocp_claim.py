@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from dpstream.learners.online.pocp import POCP, release_sensitivity
+from dpstream.learners.online.pocp import POCP
+from dpstream.learners.online.release_sensitivity import release_sensitivity
 
 
 def claimed(model: POCP, *, steps: int, width: int = 2) -> np.ndarray:

@@ -12,7 +12,8 @@ from dpstream.domain.domain import Domain
 from dpstream.learners.online.online_algorithm import OnlineAlgorithm
 from dpstream.learners.online.pgiga import GradientAscent
 from dpstream.learners.online.pigd import ImplicitGradientDescent
-from dpstream.learners.online.pocp import POCP, float_drift
+from dpstream.learners.online.pocp import POCP
+from dpstream.learners.online.release_sensitivity import float_drift
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.hinge import HingeLoss
 from dpstream.losses.huber import HuberLoss

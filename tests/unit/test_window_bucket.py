@@ -16,11 +16,10 @@ from dpstream.learners.window.bucket import (
     Fit,
     MultiResolution,
     Refit,
-    Sliding,
     Step,
-    half_window,
 )
 from dpstream.learners.window.decayed_release import Chained
+from dpstream.learners.window.sliding_bucket import Sliding, half_window
 from dpstream.privacy.curve import PrivacyCurve
 
 RULES: Sequence[BucketRule] = (

@@ -13,10 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpstream.arrays import FloatArray, IntArray
+from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
-from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import MOMENT_EXPONENT
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet
@@ -27,10 +26,10 @@ from dpstream.learners.online.gradient_stack import (
     GradientStack,
     StackLoss,
     natural_slope,
-    standard_bend,
 )
-from dpstream.learners.online.leader import LeaderProblem, Update
-from dpstream.learners.online.progressive_loss import LossMark, marked, no_marks, recent_loss
+from dpstream.learners.online.leader import LeaderProblem, Update, standard_bend
+from dpstream.learners.online.leader_state import LeaderState
+from dpstream.learners.online.progressive_loss import LossMark, marked, recent_loss
 from dpstream.losses.generalised_linear import SmoothGeneralisedLinearLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.mechanisms.continual.choice import AUTO, prefix_strategy
@@ -39,7 +38,7 @@ from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
 from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.sliding import SlidingToeplitz
 from dpstream.mechanisms.continual.strategy import Participation, Promise, Strategy
-from dpstream.mechanisms.continual.sum import ContinualSum, SumState
+from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.mechanisms.continual.window_tree import WindowTree
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
@@ -52,33 +51,6 @@ TICK_BITS = range(20, 9, -2)
 
 WIDEST_FULL = 256
 """Up to so many parameters per class all second moments are measured, above only squares."""
-
-
-@dataclass
-class LeaderState:
-    """One stream's state: secret are the open tick and the sum's encoder.
-
-    Attributes:
-        open: exact stack of the open tick.
-        open_records: its records, null ones included.
-        sum: the continual sum's state.
-        point: the released parameters, on their lattice.
-        start: the parameters of the tick closed last.
-        total: weighted sum of the parameters of all closed ticks.
-        weight: the sum of those weights: records where their number is public, else ticks.
-        records: at the last closed tick.
-        marks: released sums of losses at a few ticks; see ``progressive_loss``.
-    """
-
-    open: ExactVector
-    open_records: int
-    sum: SumState
-    point: FloatArray
-    start: FloatArray
-    total: FloatArray
-    weight: float = 0.0
-    records: int = 0
-    marks: FloatArray = field(default_factory=no_marks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,36 +334,11 @@ class FollowTheLeader:
 
     def snapshot(self, state: LeaderState) -> Arrays:
         """The whole state, secret and public, as arrays."""
-        arrays: dict[str, FloatArray | IntArray] = {
-            "numbers": np.array([state.open_records, state.records], np.int64),
-            "weight": np.array([state.weight]),
-            "point": state.point.copy(),
-            "start": state.start.copy(),
-            "total": state.total.copy(),
-            "marks": state.marks.copy(),
-            "open.high": state.open.high.copy(),
-            "open.low": state.open.low.copy(),
-        }
-        return arrays | {f"sum.{key}": value for key, value in self.sum.snapshot(state.sum).items()}
+        return state.to_arrays(self.sum)
 
     def restore(self, arrays: Arrays) -> LeaderState:
         """The state of a snapshot; continues to the bit."""
-        held = {
-            key.removeprefix("sum."): value
-            for key, value in arrays.items()
-            if key.startswith("sum.")
-        }
-        points = (np.array(arrays[name], np.float64) for name in ("point", "start", "total"))
-        high, low = (np.array(arrays[f"open.{limb}"], np.int64) for limb in ("high", "low"))
-        return LeaderState(
-            ExactVector(high, low, MOMENT_EXPONENT),
-            int(arrays["numbers"][0]),
-            self.sum.restore(held),
-            *points,
-            weight=float(arrays["weight"][0]),
-            records=int(arrays["numbers"][1]),
-            marks=np.array(arrays["marks"], np.float64),
-        )
+        return LeaderState.from_arrays(arrays, self.sum)
 
     # --- post-processing -----------------------------------------------------------------------
 

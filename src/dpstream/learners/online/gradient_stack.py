@@ -24,10 +24,7 @@ from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.geometry.declaration import require_positive
 from dpstream.learners.online.online_algorithm import online_loss_code
-from dpstream.losses.generalised_linear import (
-    GeneralisedLinearLoss,
-    SmoothGeneralisedLinearLoss,
-)
+from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.record_bound import RecordBound
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.privacy.unit import Neighbours
@@ -395,22 +392,3 @@ class GradientStack:
     def record_count(self, measured: FloatArray) -> float:
         """The number of records that are not null."""
         return float(measured[-1])
-
-
-def standard_bend(loss: StackLoss) -> float:
-    """The curvature of the loss at the model of zeros: a public guess of its typical curvature.
-
-    Raises:
-        ConfigurationError: if the loss has none there.
-    """
-    if isinstance(loss, SoftmaxLoss):
-        return 1.0 / loss.classes
-    if isinstance(loss, SmoothGeneralisedLinearLoss):
-        targets = np.array([-1.0, 0.0, 1.0])
-        bend = float(np.max(loss.second_derivative(np.zeros(3), targets)))
-        if bend > 0:
-            return bend
-    raise ConfigurationError(
-        f"the {loss.name} loss has no curvature at the model of zeros; give bend, a public guess "
-        "of its mean second derivative"
-    )

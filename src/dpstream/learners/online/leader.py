@@ -23,7 +23,9 @@ from dpstream.geometry.convex_set import (
     LocallyOptimizable,
     Projectable,
 )
-from dpstream.learners.online.gradient_stack import GradientStack
+from dpstream.learners.online.gradient_stack import GradientStack, StackLoss
+from dpstream.losses.generalised_linear import SmoothGeneralisedLinearLoss
+from dpstream.losses.softmax import SoftmaxLoss
 
 Update = Literal["projection", "linear_oracle"]
 
@@ -184,6 +186,25 @@ def repaired_curvature(
         return None, np.maximum(moments, floor)
     values, basis = np.linalg.eigh(moments)
     return basis, np.maximum(values, floor)
+
+
+def standard_bend(loss: StackLoss) -> float:
+    """The curvature of the loss at the model of zeros: a public guess of its typical curvature.
+
+    Raises:
+        ConfigurationError: if the loss has none there.
+    """
+    if isinstance(loss, SoftmaxLoss):
+        return 1.0 / loss.classes
+    if isinstance(loss, SmoothGeneralisedLinearLoss):
+        targets = np.array([-1.0, 0.0, 1.0])
+        bend = float(np.max(loss.second_derivative(np.zeros(3), targets)))
+        if bend > 0:
+            return bend
+    raise ConfigurationError(
+        f"the {loss.name} loss has no curvature at the model of zeros; give bend, a public guess "
+        "of its mean second derivative"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

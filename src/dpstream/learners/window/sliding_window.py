@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.declaration import require_whole
 from dpstream.learners.window.block_learner import BlockLearner
-from dpstream.learners.window.bucket import Sliding, half_window
+from dpstream.learners.window.sliding_bucket import Sliding, half_window
 
 
 @dataclass(frozen=True, kw_only=True)

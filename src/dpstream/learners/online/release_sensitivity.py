@@ -1,0 +1,87 @@
+"""How far one unit's records can move what a perturbed learner publishes.
+
+Paper 004, section 3, with the declared shifts of the algorithms: of the last iterate or of the
+average of all, for the neighbours and the cap, with what float64 may add in each of two worlds.
+"""
+
+from typing import Literal
+
+from scipy import special
+
+from dpstream.learners.online.online_algorithm import (
+    OnlineAlgorithm,
+    SteppingAlgorithm,
+    StepProblem,
+    remembers,
+    takes_steps,
+)
+from dpstream.losses.generalised_linear import SmoothGeneralisedLinearLoss
+from dpstream.losses.loss_code import ROOT_ACCURACY
+from dpstream.privacy.unit import Neighbours
+
+Output = Literal["last", "average"]
+
+_ROUNDED_UP = 1.0 + 2.0**-40
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+def release_sensitivity(
+    algorithm: OnlineAlgorithm,
+    problem: StepProblem,
+    *,
+    steps: int,
+    output: Output,
+    neighbours: Neighbours,
+    cap: int,
+    width: int,
+) -> float:
+    """The largest L2 shift of the secret value released after ``steps`` steps.
+
+    For one nulled record of the last iterate: the algorithm's declared shift. Of the average: the
+    mean of the declared shifts, largest for the first record. A unit's records add up, and
+    replacing one is nulling it twice. Then how far a computed value can be from the exact one, in
+    each of two worlds.
+    """
+    if output == "last":
+        shift = algorithm.shift(problem, steps)
+    else:
+        shift = _mean_shift(algorithm, problem, steps)
+    changes = {Neighbours.ZERO_OUT: 1, Neighbours.REPLACE: 2}[neighbours]
+    if takes_steps(algorithm):
+        drift = float_drift(algorithm, problem, steps=steps, output=output, width=width)
+    else:
+        assert remembers(algorithm)
+        drift = algorithm.inexactness(problem, steps)
+    return (changes * cap * shift + 2.0 * drift) * _ROUNDED_UP
+
+
+def _mean_shift(algorithm: OnlineAlgorithm, problem: StepProblem, steps: int) -> float:
+    """The mean of the shifts of iterates 1 to ``steps``: declared as ``c / (t + t_0)``."""
+    factor = problem.lipschitz / problem.modulus
+    first = factor / algorithm.shift(problem, 1)
+    terms = float(special.digamma(steps + first)) - float(special.digamma(first))
+    return factor * terms / steps * (1.0 + 1e-12)
+
+
+def float_drift(
+    algorithm: SteppingAlgorithm, problem: StepProblem, *, steps: int, output: Output, width: int
+) -> float:
+    """How far a computed release may be from the exact one, whatever the stream.
+
+    Step s errs by at most ``e_s``; later steps contract it to ``(s + 1) / (t + 1) e_s``, so errors
+    of ``e`` each amount to ``(t + 2) / 2 e``. A step rounds each coordinate a few times; the slope
+    errs as the score does, times the second derivative and the step, for smooth losses; for a
+    kink the implicit step is still non-expansive in the score's error along the record. A slope
+    found as a root errs by its accuracy, whatever the clip.
+    """
+    radius = algorithm.radius(problem)
+    products = (width + 16) * _UNIT_ROUNDOFF * radius
+    rounding = algorithm.roundings(width) * _UNIT_ROUNDOFF * radius
+    slope = (width + 16) * _UNIT_ROUNDOFF * problem.slope + ROOT_ACCURACY
+    slopes = 2.0 * slope * problem.length / problem.modulus
+    if isinstance(problem.loss, SmoothGeneralisedLinearLoss):
+        drift = 0.5 * (steps + 2) * rounding + 2.0 * problem.bend * products / problem.modulus
+    else:
+        drift = 0.5 * (steps + 2) * (rounding + products)
+    summing = steps * _UNIT_ROUNDOFF * radius if output == "average" else 0.0
+    return drift + slopes + summing
