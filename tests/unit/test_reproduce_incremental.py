@@ -1,5 +1,6 @@
 """The incremental experiment: its streams, its simulated releases, its verdicts and its shapes."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpstream.reproduce.incremental_risk import (
     first_excess,
     first_hardest,
     first_learner,
+    printed_bound,
     refit_hardest,
     second_excess,
     second_hardest,
@@ -145,6 +147,16 @@ def test_ours_is_ten_times_below_the_papers_constants() -> None:
     assert figures["ours"]["same stream"] < figures["zero model, same stream"]
 
 
+def test_the_papers_bound_is_that_of_its_noise() -> None:
+    ball = L2Ball(dimension=32)
+    small, large = (printed_bound(ball, records=2**power - 1) for power in (15, 21))
+    # Sensitivity 2, epsilon / 2 and delta / 2 for each of the two trees: 2 (2 s sqrt(d) 2), with
+    # s = log T 2 sqrt(2 ln(2 / delta')) / epsilon' in each of log T nodes.
+    node = 15 * 2 * math.sqrt(2 * math.log(2 / 5e-7)) / 0.5
+    assert small == pytest.approx(8 * math.sqrt(32) * node * math.sqrt(15), rel=1e-3)
+    assert large / small == pytest.approx((21 / 15) ** 1.5, rel=1e-3)
+
+
 def row(name: str, axis: str, slope: float, *, expected: str = "as printed") -> dict[str, object]:
     x = (8.0, 64.0, 512.0)
     excess = np.outer([0.99, 1.01], [size**slope for size in x])
@@ -176,6 +188,7 @@ def verdicts(slope: float, flat: float, times: float) -> dict[str, bool]:
     rows = [
         row("PrivIncERM", "records", slope),
         row("PrivIncReg1", "records", 0.1 if times > 10 else 0.9),
+        row("PrivIncReg1 as printed", "records", 0.1 if times > 10 else 0.9),
         row("PrivIncReg1", "dimension", slope + 1 / 6),
     ]
     sparse = [
@@ -185,13 +198,14 @@ def verdicts(slope: float, flat: float, times: float) -> dict[str, bool]:
         row("PrivIncReg2, certified", "dimension", flat, expected="0 (log d)"),
     ]
     popular = [row("PrivIncReg1", "dimension", 0.3), row("PrivIncReg2", "dimension", flat)]
-    found = incremental_claims(rows, sparse, popular, sides(times))
+    proven = [size**0.5 for size in (8.0, 64.0, 512.0)]
+    found = incremental_claims(rows, proven, sparse, popular, sides(times))
     return {str(item["name"]): bool(item["held"]) for item in found}
 
 
 def test_claims_hold_and_fail() -> None:
     good, bad = verdicts(1 / 3, 0.1, 12.0), verdicts(0.7, 0.9, 9.0)
-    assert len(good) == len(bad) == 10
+    assert len(good) == len(bad) == 11
     assert all(good.values())
     assert not any(bad.values())
 

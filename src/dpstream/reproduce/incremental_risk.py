@@ -25,7 +25,7 @@ from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.reproduce.weighted_stream import Ball, WeightedStream, signal_stream
-from dpstream.solvers.constrained_quadratic import averaged_projected_gradient
+from dpstream.solvers.constrained_quadratic import averaged_projected_gradient, gradient_error
 from dpstream.solvers.moment_regression import MomentRegression
 
 DELTA = 1e-6
@@ -115,6 +115,14 @@ def first_hardest(
         return first_excess(learner, stream, draws=draws)
 
     return hardest(excess, (*STRENGTHS, *LOUDER))
+
+
+def printed_bound(ball: Ball, *, records: int) -> float:
+    """What the paper proves of PrivIncReg1 as printed: ``2 alpha |C|`` (corollary C.2)."""
+    learner = first_learner(ball, records=records, printed=True)
+    deviation = math.sqrt(learner.unit_variance(records)) / learner.layout.weights.xy
+    reach = ball.l2_radius()
+    return 2.0 * gradient_error(deviation, ball.dimension, reach) * reach
 
 
 # --- PrivIncERM -----------------------------------------------------------------------------------

@@ -328,6 +328,17 @@ def lift_by_gauge(
     )
 
 
+def gradient_error(deviation: float, dimension: int, reach: float) -> float:
+    """Lemma 4.1 of paper 000: ``alpha = 2 sigma sqrt(d) (1 + |C|)``, by which a gradient may err.
+
+    Args:
+        deviation: sigma, of an entry of q.
+        dimension: d.
+        reach: |C|, the largest norm of a point.
+    """
+    return 2.0 * deviation * math.sqrt(dimension) * (1.0 + reach)
+
+
 def averaged_projected_gradient(
     gram: FloatArray,
     cross: FloatArray,
@@ -341,8 +352,8 @@ def averaged_projected_gradient(
     """NoisyProjGrad as printed (000, appendix C), for ``theta' Q theta - 2 q' theta``, unrepaired.
 
     The mean of r points from the set's centre on, at step size ``|C| / (sqrt(r) (alpha + L))``
-    with ``r = (1 + L / alpha)^2`` (corollary C.2), ``alpha`` the gradient noise's bound
-    ``2 sigma sqrt(d) (1 + |C|)`` and ``L = 2 t (1 + |C|)``, which paper 000 prints as ``T |C|``.
+    with ``r = (1 + L / alpha)^2`` (corollary C.2), ``alpha`` that of
+    ``gradient_error`` and ``L = 2 t (1 + |C|)``, which paper 000 prints as ``T |C|``.
     ``|C|`` is the largest norm of a point.
 
     Args:
@@ -357,7 +368,7 @@ def averaged_projected_gradient(
     reach = convex_set.l2_radius()
     slope = 2.0 * records * (1.0 + reach)
     noisy = cross.size if noisy_dimension is None else noisy_dimension
-    error = max(2.0 * deviation * math.sqrt(noisy) * (1.0 + reach), 1e-9 * slope)
+    error = max(gradient_error(deviation, noisy, reach), 1e-9 * slope)
     steps = min(most_steps, math.ceil((1.0 + slope / error) ** 2))
     size = reach / (math.sqrt(steps) * (error + slope))
     point = convex_set.project(convex_set.centre())
