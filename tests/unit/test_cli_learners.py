@@ -215,7 +215,7 @@ MISTAKES = [
     ("PrivIncReg1", "constraint = { name = 'l1', radius = -1.0 }", "must be positive"),
     ("PrivIncReg1", "window = 4", "learner.window: unknown key"),
     ("PrivIncReg1", "calibration = 'paper'", "calibration='paper'"),
-    ("PrivIncReg2", "constraint = 'l1'", "learner.projection_seed: is missing"),
+    ("PrivIncReg2", "projection_seed = 1", "learner.constraint: is missing"),
     ("PrivIncERM", "loss = 'logistic'", "learner.constraint: is missing"),
     ("PrivIncERM", GOOD["PrivIncERM"].replace("output", "outptu"), "output_perturbation"),
     ("FollowTheLeader", "", "learner.loss: is missing"),

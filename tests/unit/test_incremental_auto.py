@@ -120,7 +120,7 @@ def refusals(model: AutoIncremental) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("settings", "left_out"),
     [
-        ({"projection_seed": None}, {"priv_inc_reg2": "projection_seed"}),
+        ({"projection_seed": None}, {}),
         ({"counted": False}, {"priv_inc_erm": "by count"}),
         ({"constraint": None}, {"priv_inc_reg2": "a constraint", "priv_inc_erm": "a constraint"}),
         ({"penalty": 0.1}, {"priv_inc_reg2": "per record", "priv_inc_erm": "penalty"}),

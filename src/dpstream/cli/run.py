@@ -126,7 +126,7 @@ def _stream(
                     new += 1
             finally:
                 # Whatever stopped the stream, what was committed is shown whole.
-                _write_files(session, stream, folder, config)
+                _write_files(session, folder, config)
             row = store.last_release()
             last = None if row is None else from_line(row.line)
             return {
@@ -151,10 +151,8 @@ def _hides_records(config: Config) -> bool:
     return config.schedule is not None and config.schedule.every is None
 
 
-def _write_files(
-    session: Session[Any], stream: Stream[Any], folder: RunFolder, config: Config
-) -> None:
-    ledger = session.ledger
+def _write_files(session: Session[Any], folder: RunFolder, config: Config) -> None:
+    stream, ledger = session.stream, session.ledger
     budget = {"epsilon": stream.budget.epsilon, "delta": stream.budget.delta}
     spent = ledger.spent().epsilon(stream.budget.delta)
     write_public(

@@ -7,7 +7,8 @@ be a second stream on one budget.
 import secrets
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from dpstream.engine.ports import Commit, Contribution, OnStep, ReleaseRow, ignore_step
 from dpstream.engine.uncopyable import Uncopyable
@@ -31,6 +32,8 @@ class MemoryStore(Uncopyable):
         on_step: told each step of a commit.
     """
 
+    _all: ClassVar["WeakSet[MemoryStore]"] = WeakSet()
+
     def __init__(self, *, on_step: OnStep = ignore_step) -> None:
         self._on_step = on_step
         self._held = False
@@ -42,6 +45,7 @@ class MemoryStore(Uncopyable):
         self._releases: dict[int, ReleaseRow] = {}
         self._measurements: dict[tuple[int, ...], tuple[int, Measurement]] = {}
         self._contributions: dict[tuple[bytes, int], int] = {}
+        self._all.add(self)
 
     @property
     def name(self) -> str:
@@ -67,6 +71,13 @@ class MemoryStore(Uncopyable):
     def identity(self) -> Mapping[str, Any] | None:
         """The public description of the stream, or None while the store is empty."""
         return deepcopy(self._identity)
+
+    def others(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Streams in this process's memory, as long as their stores are held."""
+        if self._identity is None:
+            for other in list(self._all):
+                if other._identity is not None:
+                    yield other.name, deepcopy(other._identity)
 
     def create(self, identity: Mapping[str, Any], opening: Commit) -> None:
         """Give an empty store its stream and its first commit."""

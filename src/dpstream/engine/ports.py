@@ -165,6 +165,13 @@ class Store(Protocol):
         """The public description of the stream it holds, or None while it is empty."""
         ...
 
+    def others(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Names and identities of streams kept beside this one; none once it holds a stream.
+
+        What the adapter can find, and no more: it is a help against slips.
+        """
+        ...
+
     def create(self, identity: Mapping[str, Any], opening: Commit) -> None:
         """Give an empty store its stream and its first commit, in one transaction."""
         ...

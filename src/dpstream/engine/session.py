@@ -92,6 +92,7 @@ class Session(Uncopyable, Generic[State]):
     Raises:
         StoreLocked: if another writer is alive.
         StreamChanged: if the store holds a stream of another declaration.
+        ConfigurationError: if the stream names a draw (``projection_seed``) that another has.
         BudgetExceeded: if the opening events alone exceed the budget.
     """
 
@@ -135,6 +136,7 @@ class Session(Uncopyable, Generic[State]):
         for event in stream.learner.opening_events():
             self._ledger.charge(event)
         on_step("opening charged")
+        stream.require_own_draw(store)
         store.acquire()
         try:
             self._open()
@@ -143,9 +145,10 @@ class Session(Uncopyable, Generic[State]):
             raise
 
     def _open(self) -> None:
-        stream, store = self._stream, self._store
-        identity = stream.identity()
+        store = self._store
         stored = store.identity()
+        stream = self._stream = self._stream.own(stored)
+        identity = stream.identity()
         if stored is None:
             self._begin(identity)
         else:
@@ -184,6 +187,11 @@ class Session(Uncopyable, Generic[State]):
         self._state = self._stream.learner.restore(snapshot.arrays)
 
     # --- what others may see -----------------------------------------------------------------
+
+    @property
+    def stream(self) -> Stream[State]:
+        """The declaration, with the public draws that are this stream's own."""
+        return self._stream
 
     @property
     def records(self) -> int:

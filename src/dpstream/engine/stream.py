@@ -1,23 +1,27 @@
 """The public declaration of a stream."""
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 from dpstream.domain.batch import Batch, RawChunk
 from dpstream.domain.cell import UnitHash
 from dpstream.domain.domain import Domain
-from dpstream.engine.identity import canonical
+from dpstream.engine.identity import Identity, canonical
 from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
 from dpstream.errors import ConfigurationError, SourceError, require_kind
-from dpstream.learners.learner import BoundedTick, Learner, check_parts
+from dpstream.learners.learner import BoundedTick, Learner, OwnDraw, check_parts
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
 from dpstream.release import Guarantee
 
 State = TypeVar("State")
+
+_SALT = "salt"
+_SALT_BYTES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +123,10 @@ class Stream(Generic[State]):
 
     def identity(self) -> dict[str, Any]:
         """The declaration as JSON: what ``resume`` compares."""
+        salt = self.learner.salt if isinstance(self.learner, OwnDraw) else None
         return canonical(
             {
+                **({_SALT: salt} if salt else {}),
                 "domain": self.domain.to_json(),
                 "learner": {"name": self.learner.name, **self.learner.describe()},
                 "schedule": self.schedule.describe(),
@@ -131,6 +137,45 @@ class Stream(Generic[State]):
                 "insecure_seed": self.insecure_seed,
             }
         )
+
+    def own(self, stored: Identity | None) -> Self:
+        """The stream with the public draws of its own, if its learner has any.
+
+        Args:
+            stored: the identity that a store holds, whose draws go on; None for a stream that
+                begins.
+        """
+        if not isinstance(self.learner, OwnDraw):
+            return self
+        if stored is not None:
+            salt = str(stored.get(_SALT, ""))
+        elif self.insecure_seed is not None:
+            salt = f"insecure {self.insecure_seed}"
+        else:
+            salt = secrets.token_hex(_SALT_BYTES)
+        return replace(self, learner=self.learner.drawn_for(salt))
+
+    def require_own_draw(self, store: Store) -> None:
+        """Refuse to begin with a named draw that another stream kept beside the store has.
+
+        Streams of insecure seeds repeat themselves on purpose, and are not compared.
+
+        Raises:
+            ConfigurationError: naming that stream.
+        """
+        learner = self.learner
+        if not isinstance(learner, OwnDraw) or learner.salt is not None:
+            return
+        if self.insecure_seed is not None:
+            return
+        for name, identity in store.others():
+            secure = identity.get("insecure_seed") is None
+            if secure and learner.shares_draw(identity.get("learner", {})):
+                raise ConfigurationError(
+                    f"projection_seed names the projection of another stream, {name}, which has "
+                    "the same declaration; leave projection_seed out, and every stream draws one "
+                    "of its own, or name another number"
+                )
 
     def noise(self, store: Store) -> NoiseSource:
         """The stream's noise: derived from the store's secret and the stream's random name.

@@ -130,13 +130,13 @@ class PrivateProjectedLasso(LinearEstimator):
 
     Attributes:
         radius: of the L1 ball, in scaled units.
-        projection_seed: of the public projection; a number of its own for every stream.
+        projection_seed: to name the public projection; None draws one for every stream.
         projected_dimension: to how many features; ``"paper"`` for the paper's formula.
         expected_records: for choosing it; public.
     """
 
     radius: float = 1.0
-    projection_seed: int = 0
+    projection_seed: int | None = None
     projected_dimension: Any = "auto"
     expected_records: int | None = None
 

@@ -7,7 +7,7 @@ state, decides when a tick closes, charges, commits and publishes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
@@ -156,4 +156,26 @@ class BoundedTick(Protocol):
     @property
     def most_records(self) -> int:
         """The most records that one tick may hold: public."""
+        ...
+
+
+@runtime_checkable
+class OwnDraw(Protocol):
+    """A learner with a public random draw, such as a projection, that no two streams may share.
+
+    Records may be chosen with everything published in sight, the draw included: a second stream
+    with the same draw could meet records that were made for it. That hurts the model, not privacy.
+    """
+
+    @property
+    def salt(self) -> str | None:
+        """The public text that the draw was made for; None if it was named, or there is none."""
+        ...
+
+    def drawn_for(self, salt: str) -> Self:
+        """The same learner with the draw of the stream of that salt, unless the draw was named."""
+        ...
+
+    def shares_draw(self, described: Mapping[str, Any]) -> bool:
+        """Whether the learner that so described itself had this one's draw."""
         ...

@@ -12,7 +12,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from dpstream.engine.ports import (
 from dpstream.engine.uncopyable import Uncopyable
 from dpstream.errors import (
     ConfigurationError,
+    DpstreamError,
     StoreCorrupt,
     StoreError,
     StoreLocked,
@@ -144,6 +145,21 @@ class SqliteStore(Uncopyable):
         if abs(self._clock.now() - self._renewed) >= self._lease_seconds / 3:
             with self._transaction():
                 pass
+
+    def others(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Streams in the same folder, and in files of the same name in the folders beside it."""
+        if self._path.exists():
+            return
+        folder = self._path.absolute().parent
+        beside = [folder.glob(f"*{self._path.suffix}"), folder.parent.glob(f"*/{self._path.name}")]
+        for path in sorted({found for paths in beside for found in paths}):
+            try:
+                with closing(SqliteStore(path, read_only=True)) as other:
+                    identity = other.identity()
+            except (DpstreamError, OSError):
+                continue  # no store, or none that can be read: nothing is known of it
+            if identity is not None:
+                yield other.name, identity
 
     def create(self, identity: Mapping[str, Any], opening: Commit) -> None:
         """Give an empty store its stream and its first commit."""

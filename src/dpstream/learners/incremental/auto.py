@@ -6,8 +6,9 @@ the least predicted worst excess risk is taken, and every release says which, an
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
@@ -19,7 +20,7 @@ from dpstream.learners.incremental.priv_inc_erm import PrivIncERM
 from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.incremental.priv_inc_reg2 import PrivIncReg2
 from dpstream.learners.incremental.prospect import DRAWS, LOOKS, Incremental, Prospect, prospect
-from dpstream.learners.learner import Arrays, Outcome, Tick
+from dpstream.learners.learner import Arrays, Outcome, OwnDraw, Tick
 from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Promise, Strategy
@@ -98,7 +99,7 @@ class AutoIncremental:
         sparsity: how many features of a record are not zero, if that is known: it is assumed of
             the made-up records, and enforced by nothing.
         subset: of the records that count, for PrivIncReg2.
-        projection_seed: public, for PrivIncReg2; None leaves it out.
+        projection_seed: public, to name PrivIncReg2's projection; None draws one for each stream.
         strategy: of the continual sums.
         penalty: ridge penalty per record.
         ridge: ridge penalty of the whole sum.
@@ -215,8 +216,6 @@ class AutoIncremental:
 
     def _projected(self) -> PrivIncReg2:
         self._require_set("PrivIncReg2")
-        if self.projection_seed is None:
-            raise ConfigurationError("PrivIncReg2 needs a projection_seed of this stream's own")
         if self.penalty:
             raise ConfigurationError("PrivIncReg2 has no penalty per record; give a ridge")
         learner = PrivIncReg2(
@@ -249,6 +248,25 @@ class AutoIncremental:
             solver=MomentRegression(shrink=self.shrink),
             refit_every=1 if self.horizon is None else "auto",
         )
+
+    # --- the stream's own projection -------------------------------------------------------------
+
+    @property
+    def salt(self) -> str | None:
+        """The chosen learner's; None if it draws nothing."""
+        return self.chosen.salt if isinstance(self.chosen, OwnDraw) else None
+
+    def drawn_for(self, salt: str) -> Self:
+        """The same choice, with the projection of the stream of that salt."""
+        if not isinstance(self.chosen, OwnDraw):
+            return self
+        own = copy(self)
+        object.__setattr__(own, "chosen", self.chosen.drawn_for(salt))
+        return own
+
+    def shares_draw(self, described: Mapping[str, Any]) -> bool:
+        """Whether the learner that so described itself had the same projection."""
+        return isinstance(self.chosen, OwnDraw) and self.chosen.shares_draw(described)
 
     # --- the learner's contract, as the chosen one keeps it --------------------------------------
 

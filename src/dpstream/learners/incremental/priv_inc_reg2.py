@@ -8,13 +8,16 @@ is large against the number of records to the power 2/3.
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+import numpy as np
 
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.subset import SubsetRule, check_rule, within
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, require_kind
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.learners.incremental.moment_stream import (
     MomentStream,
@@ -62,14 +65,15 @@ class PrivIncReg2:
 
     Guaranteed: all releases of the stream's whole life, together and adaptively, satisfy the
     budget for the declared unit and neighbours, whatever the projection. Assumed of the caller:
-    what ``PrivIncReg1`` assumes; that the seed was chosen without looking at the records (for
-    utility alone).
+    what ``PrivIncReg1`` assumes; that a seed, if one is named, was chosen without looking at the
+    records (for utility alone).
 
-    The projection is public. It is drawn from the caller's seed mixed with the whole declaration,
-    and both the seed and the matrix's digest are part of the stream's identity: streams that are
-    declared differently never share a projection, and a store refuses to resume with another one.
-    Streams with the same declaration need seeds of their own: records that were chosen with a
-    projection in sight may be distorted by it.
+    The projection is public, and one stream's own: records that were chosen with a projection in
+    sight may be distorted by it. It is drawn from the whole declaration and from a random public
+    salt that the stream is given when it begins, and that its store keeps: a resumed stream has the
+    same projection, to the bit, and no other stream has it. A seed that is named takes the salt's
+    place; a session then refuses to begin a stream with a projection that a stream kept beside it
+    has. Seed or salt, and the matrix's digest, are part of the stream's identity.
 
     Attributes:
         domain: what of a record counts, with at least one target.
@@ -78,7 +82,8 @@ class PrivIncReg2:
         neighbours: what it is hidden against.
         horizon: how many ticks may be closed, or None for a stream without end.
         constraint: the set for the coefficients, with a projection or a linear oracle.
-        projection_seed: public, one for each stream.
+        projection_seed: public, to name a projection; None, as it should be but to reproduce a
+            stream, draws one for each stream.
         projection: ``"gaussian"`` or ``"sparse"``.
         projected_dimension: m; ``"paper"`` for the paper's formula with constants 1; ``"auto"`` for
             the least predicted excess risk. At most the number of features; at that number
@@ -102,7 +107,7 @@ class PrivIncReg2:
     neighbours: Neighbours
     horizon: int | None
     constraint: ConvexSet
-    projection_seed: int
+    projection_seed: int | None = None
     projection: ProjectionKind = "gaussian"
     projected_dimension: DimensionChoice = "auto"
     expected_records: int | None = None
@@ -127,7 +132,14 @@ class PrivIncReg2:
                 f"the constraint has dimension {self.constraint.dimension}, but the domain has "
                 f"{self.domain.dimension} encoded features; declare the set in that dimension"
             )
-        target = self._choose_dimension()
+        if self.projection_seed is not None:
+            remedy = "leave it out, or give a whole number"
+            require_kind(self.projection_seed, (int, np.integer), "projection_seed", remedy)
+        seed = "" if self.projection_seed is None else int(self.projection_seed)
+        self._project(seed, self._choose_dimension())
+
+    def _project(self, seed: int | str, target: int) -> None:
+        """Draw the projection, and derive what follows from it."""
         object.__setattr__(
             self,
             "features",
@@ -135,7 +147,7 @@ class PrivIncReg2:
                 kind=self.projection,
                 source=self.domain.dimension,
                 target=target,
-                seed=self.projection_seed,
+                seed=seed,
                 purpose=repr(self._declaration()),
             ),
         )
@@ -236,6 +248,27 @@ class PrivIncReg2:
             "ridge": self.ridge,
             "shrink": self.shrink,
         }
+
+    # --- the stream's own projection -------------------------------------------------------------
+
+    @property
+    def salt(self) -> str | None:
+        """The stream's public salt, empty before it began; None if there is no draw of its own."""
+        seed = self.features.seed
+        return seed if isinstance(seed, str) and not self.features.trivial else None
+
+    def drawn_for(self, salt: str) -> Self:
+        """The same learner with the projection of the stream of that salt."""
+        if self.salt is None:
+            return self
+        own = copy(self)
+        own._project(salt, self.features.target)
+        return own
+
+    def shares_draw(self, described: Mapping[str, Any]) -> bool:
+        """Whether the learner that so described itself had the same projection."""
+        mine = self.features.describe()["digest"]
+        return not self.features.trivial and described.get("projection", {}).get("digest") == mine
 
     # --- the learner's contract ----------------------------------------------------------------
 

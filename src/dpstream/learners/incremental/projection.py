@@ -39,14 +39,14 @@ class Projection:
             has up to eight entries of one size and random signs, in random rows).
         source: d.
         target: m.
-        seed: public.
+        seed: public: a number, or the salt of a stream.
         purpose: public text that is mixed with the seed: the stream's declaration.
     """
 
     kind: ProjectionKind
     source: int
     target: int
-    seed: int
+    seed: int | str
     purpose: str
 
     def __post_init__(self) -> None:
