@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from dpstream.domain.column import Boolean, Categorical, Numeric
     from dpstream.domain.domain import Domain
     from dpstream.domain.target import IntervalTarget, LabelTarget
+    from dpstream.engine.clock_schedule import EveryInterval
     from dpstream.engine.memory import MemoryStore
-    from dpstream.engine.schedule import EveryInterval, EveryRecords, Thinning
+    from dpstream.engine.schedule import EveryRecords, Thinning
     from dpstream.engine.session import Session
     from dpstream.engine.stream import Stream
     from dpstream.errors import DpstreamError
@@ -64,8 +65,9 @@ _HOMES = {
     "dpstream.domain.column": ("Boolean", "Categorical", "Numeric"),
     "dpstream.domain.domain": ("Domain",),
     "dpstream.domain.target": ("IntervalTarget", "LabelTarget"),
+    "dpstream.engine.clock_schedule": ("EveryInterval",),
     "dpstream.engine.memory": ("MemoryStore",),
-    "dpstream.engine.schedule": ("EveryInterval", "EveryRecords", "Thinning"),
+    "dpstream.engine.schedule": ("EveryRecords", "Thinning"),
     "dpstream.engine.session": ("Session",),
     "dpstream.engine.stream": ("Stream",),
     "dpstream.errors": ("DpstreamError",),

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dpstream.domain.batch import Batch, RawChunk
+from dpstream.engine.clock_schedule import EveryInterval
 from dpstream.engine.memory import MemoryStore
 from dpstream.engine.ports import CollectingSink
-from dpstream.engine.schedule import EveryInterval, EveryRecords
+from dpstream.engine.schedule import EveryRecords
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import (

@@ -15,8 +15,9 @@ import pytest
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import RawChunk
+from dpstream.engine.clock_schedule import EveryInterval
 from dpstream.engine.memory import MemoryStore
-from dpstream.engine.schedule import EveryInterval, EveryRecords
+from dpstream.engine.schedule import EveryRecords
 from dpstream.engine.session import Session
 from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream

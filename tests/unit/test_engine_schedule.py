@@ -3,15 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpstream.engine.schedule import (
-    LONGEST_SILENCE,
-    EveryInterval,
-    EveryRecords,
-    Position,
-    Schedule,
-    Thinning,
-    schedule_from_json,
-)
+from dpstream.engine.clock_schedule import LONGEST_SILENCE, EveryInterval
+from dpstream.engine.schedule import EveryRecords, Position, Schedule, Thinning
+from dpstream.engine.schedule_declaration import schedule_from_json
 from dpstream.errors import ConfigurationError, SourceError
 
 Closed = list[tuple[int, int | None, float | None, bool]]

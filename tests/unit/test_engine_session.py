@@ -11,10 +11,11 @@ from threadpoolctl import threadpool_info
 from dpstream.domain.batch import GRID, Batch, RawChunk
 from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain
+from dpstream.engine.clock_schedule import EveryInterval
 from dpstream.engine.memory import MemoryStore
 from dpstream.engine.ports import CollectingSink, Progress, ReleaseRow
 from dpstream.engine.publication import from_line, to_line
-from dpstream.engine.schedule import EveryInterval, EveryRecords, Schedule, Thinning
+from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import (

@@ -4,7 +4,8 @@ from dpstream.cli.config import Config, ScheduleSection
 from dpstream.domain.column import Boolean, Categorical, Column, Numeric
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import IntervalTarget, LabelTarget, Target
-from dpstream.engine.schedule import Schedule, schedule_from_json
+from dpstream.engine.schedule import Schedule
+from dpstream.engine.schedule_declaration import schedule_from_json
 from dpstream.errors import ConfigurationError
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Unit

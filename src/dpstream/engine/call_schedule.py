@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpstream.arrays import FloatArray
-from dpstream.engine.schedule import Position, Segment
+from dpstream.engine.schedule import Position, Segment, Uncounted
 from dpstream.learners.learner import Tick
 
 
 @dataclass(frozen=True)
-class EveryCall:
+class EveryCall(Uncounted):
     """A tick at the end of every chunk that holds records.
 
     What is public here: how many records each chunk held. The caller must hand them in for
@@ -29,15 +29,6 @@ class EveryCall:
     def describe(self) -> dict[str, Any]:
         """Its public parameters: none."""
         return {"every_call": True}
-
-    @property
-    def largest_tick(self) -> None:
-        """The caller decides."""
-        return
-
-    def horizon_ticks(self, records: int) -> None:
-        """The caller, not the number of records, decides how many ticks there are."""
-        return None  # noqa: RET501  (the protocol's answer, not the lack of one)
 
     def segments(
         self, position: Position, rows: int, times: FloatArray | None

@@ -19,19 +19,13 @@ learner's: continual sums are paid for at every tick, published or not; perturbe
 releases alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any, Protocol, cast
-
-import numpy as np
+from typing import Any, Protocol
 
 from dpstream.arrays import FloatArray
-from dpstream.errors import ConfigurationError, SourceError
+from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Tick
-
-LONGEST_SILENCE = 1_000_000
-"""A clock that jumps ahead by more empty ticks than this is taken for a wrong unit of time."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +96,27 @@ class Schedule(Protocol):
         ...
 
 
-def _checked(name: str, value: object, *, least: int = 1) -> None:
+class Uncounted:
+    """The answers of a schedule whose ticks no number of records decides."""
+
+    @property
+    def largest_tick(self) -> None:
+        """As many records as come may fall in a tick."""
+        return
+
+    def horizon_ticks(self, records: int) -> None:
+        """The clock or the caller, not the number of records, decides how many ticks there are."""
+        return
+
+
+def require_count(name: str, value: object, *, least: int = 1) -> None:
+    """Refuse a schedule's number that is no whole number from ``least`` on."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigurationError(f"schedule: {name} is {value!r}; it must be an integer >= {least}")
 
 
-def _publishes(tick: int, publish_every: int) -> bool:
+def publishes(tick: int, publish_every: int) -> bool:
+    """Whether a tick publishes by its number: every so many do, or none does for 0."""
     return publish_every > 0 and tick % publish_every == 0
 
 
@@ -127,8 +136,8 @@ class EveryRecords:
     time_column: None = None
 
     def __post_init__(self) -> None:
-        _checked("every", self.records)
-        _checked("publish_every", self.publish_every, least=0)
+        require_count("every", self.records)
+        require_count("publish_every", self.publish_every, least=0)
 
     def describe(self) -> dict[str, Any]:
         """Its public parameters."""
@@ -177,10 +186,10 @@ class Thinning:
     time_column: None = None
 
     def __post_init__(self) -> None:
-        _checked("start", self.start)
-        _checked("every", self.every)
-        _checked("ticks_per_doubling", self.ticks_per_doubling)
-        _checked("publish_every", self.publish_every, least=0)
+        require_count("start", self.start)
+        require_count("every", self.every)
+        require_count("ticks_per_doubling", self.ticks_per_doubling)
+        require_count("publish_every", self.publish_every, least=0)
         if self.start > self.every:
             raise ConfigurationError(
                 f"schedule: start is {self.start} and every is {self.every}; "
@@ -248,189 +257,8 @@ def _count_segments(
         tick = Tick(
             number=position.tick,
             records=records,
-            publish=_publishes(position.tick, schedule.publish_every),
+            publish=publishes(position.tick, schedule.publish_every),
         )
         position = replace(position, tick=position.tick + 1, records=records)
         yield Segment(start, stop, tick, position)
         start = stop
-
-
-@dataclass(frozen=True, kw_only=True)
-class EveryInterval:
-    """A tick at every interval of a public clock, whether or not records came.
-
-    Tick 1 is the interval, aligned to whole multiples of its length, that holds the first
-    reading. A reading in a later interval closes every tick before it. A record whose own time
-    lies before the open tick, or is missing, is late and belongs to the open tick. The time of
-    day may be set back a little, by less than the tick before the open one; a clock that runs
-    back further is wrong now or was before, and is refused.
-
-    Attributes:
-        seconds: the length of a tick.
-        time_column: the column with the clock's readings; None for the time of day at which a
-            chunk is read.
-        publish_every: publish at every so many ticks; 0 to publish only when asked.
-    """
-
-    seconds: float
-    time_column: str | None = None
-    publish_every: int = 1
-
-    def __post_init__(self) -> None:
-        number = isinstance(self.seconds, int | float | np.number) and self.seconds is not True  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not number or not (self.seconds > 0 and np.isfinite(self.seconds)):
-            raise ConfigurationError(
-                f"schedule: interval is {self.seconds!r}; it must be a positive number of seconds"
-            )
-        _checked("publish_every", self.publish_every, least=0)
-        column = cast("object", self.time_column)
-        if column is not None and not (column and isinstance(column, str)):
-            raise ConfigurationError(
-                f"schedule: time_column is {self.time_column!r}; name the column with the clock's "
-                "readings, or leave it out for the time of day"
-            )
-
-    @property
-    def wall_clock(self) -> bool:
-        """Whether it reads the time of day rather than the records' own."""
-        return self.time_column is None
-
-    def describe(self) -> dict[str, Any]:
-        """Its public parameters."""
-        return {
-            "interval": float(self.seconds),
-            "clock": self.time_column,
-            "publish_every": self.publish_every,
-        }
-
-    @property
-    def largest_tick(self) -> None:
-        """As many records as come may fall in an interval."""
-        return
-
-    def horizon_ticks(self, records: int) -> None:
-        """A clock, not the number of records, decides how many ticks there are."""
-        return None  # noqa: RET501  (the protocol's answer, not the lack of one)
-
-    def segments(
-        self, position: Position, rows: int, times: FloatArray | None
-    ) -> Iterator[Segment]:
-        """Cut where the clock passes the end of an interval."""
-        if rows == 0 and not self.wall_clock:
-            return
-        if times is None:
-            raise SourceError(
-                "the schedule follows a clock but the records carry no times; "
-                "declare the time column in the domain, or tick by count"
-            )
-        readings = np.asarray(times, np.float64)
-        if not self.wall_clock and readings.shape != (rows,):
-            raise SourceError(f"{rows} records came with {readings.size} clock readings")
-        known = readings[np.isfinite(readings)]
-        if position.origin is None:
-            if known.size == 0:
-                yield Segment(0, rows, None, _with_records(position, rows))
-                return
-            first = float(known[0])
-            position = replace(
-                position, origin=float(np.floor(first / self.seconds)) * self.seconds
-            )
-        self._refuse_backwards(position, known)
-        intervals = self._interval(position, readings)
-        jump = int(intervals.max(initial=position.tick)) - position.tick
-        if jump > LONGEST_SILENCE:
-            raise SourceError(
-                f"the clock jumps ahead by {jump} ticks of {self.seconds:g} s; "
-                "check that its readings are in seconds"
-            )
-        start = 0
-        values, firsts = np.unique(intervals, return_index=True)
-        for value, first_row in zip(values.tolist(), firsts.tolist(), strict=True):
-            while position.tick < value:
-                position = _with_records(position, first_row - start)
-                after = replace(position, tick=position.tick + 1)
-                yield Segment(start, first_row, self._tick(position), after)
-                position, start = after, first_row
-        if start < rows:
-            yield Segment(start, rows, None, _with_records(position, rows - start))
-
-    def _refuse_backwards(self, position: Position, known: FloatArray) -> None:
-        assert position.origin is not None
-        opened = position.origin + (position.tick - 1) * self.seconds
-        if self.wall_clock and known.size and float(known[0]) < opened - self.seconds:
-            raise SourceError(
-                f"the clock reads {opened - float(known[0]):g} s before tick {position.tick}, the "
-                "open one, began: it runs backwards, or was ahead; set it right and read on from "
-                "the same record (nothing was taken)"
-            )
-
-    def _interval(self, position: Position, readings: FloatArray) -> FloatArray:
-        assert position.origin is not None
-        with np.errstate(invalid="ignore", over="ignore"):
-            numbers = np.floor((readings - position.origin) / self.seconds) + 1
-        late = ~(numbers > position.tick) | ~np.isfinite(readings)
-        return np.maximum.accumulate(np.where(late, position.tick, numbers))
-
-    def _tick(self, position: Position) -> Tick:
-        assert position.origin is not None
-        return Tick(
-            number=position.tick,
-            records=None,
-            time=position.origin + position.tick * self.seconds,
-            publish=_publishes(position.tick, self.publish_every),
-        )
-
-
-def _with_records(position: Position, rows: int) -> Position:
-    return replace(position, records=position.records + rows)
-
-
-_KINDS: dict[str, tuple[str, ...]] = {
-    "count": ("every", "start", "ticks_per_doubling", "publish_every"),
-    "clock": ("interval", "clock", "publish_every"),
-}
-
-
-def schedule_from_json(options: Mapping[str, Any]) -> Schedule:
-    """Read a schedule from a configuration or from ``describe``.
-
-    ``{"every": n}`` ticks by count, ``{"every": n, "start": m}`` starts dense and thins out,
-    ``{"interval": seconds}`` follows the time of day and ``"clock": column`` that column.
-
-    Raises:
-        ConfigurationError: naming the key at fault.
-    """
-    given = {key: value for key, value in options.items() if value is not None}
-    known = sorted({key for keys in _KINDS.values() for key in keys})
-    for key in given:
-        if key not in known:
-            close = get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            raise ConfigurationError(f"schedule: unknown key {key!r}; {hint}")
-    if ("every" in given) == ("interval" in given):
-        raise ConfigurationError(
-            "schedule: give either every (records in a tick) or interval (seconds of a clock)"
-        )
-    kind = "count" if "every" in given else "clock"
-    for key in given:
-        if key not in _KINDS[kind]:
-            raise ConfigurationError(f"schedule: {key} does not apply to ticks by {kind}")
-    publish_every = given.get("publish_every", 1)
-    if kind == "clock":
-        seconds = given["interval"]
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise ConfigurationError(f"schedule: interval is {seconds!r}; give seconds")
-        column = given.get("clock")
-        return EveryInterval(
-            seconds=float(seconds), time_column=column, publish_every=publish_every
-        )
-    if "start" in given:
-        return Thinning(
-            start=given["start"],
-            every=given["every"],
-            ticks_per_doubling=given.get("ticks_per_doubling", 1),
-            publish_every=publish_every,
-        )
-    if "ticks_per_doubling" in given:
-        raise ConfigurationError("schedule: ticks_per_doubling needs start")
-    return EveryRecords(records=given["every"], publish_every=publish_every)

@@ -23,7 +23,8 @@ from dpstream.domain.batch import Batch, RawChunk
 from dpstream.domain.domain import Domain
 from dpstream.domain.target import Target
 from dpstream.engine.call_schedule import EveryCall
-from dpstream.engine.schedule import EveryInterval, EveryRecords, Position, Schedule
+from dpstream.engine.clock_schedule import EveryInterval
+from dpstream.engine.schedule import EveryRecords, Position, Schedule
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
