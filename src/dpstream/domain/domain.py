@@ -19,30 +19,15 @@ from dpstream.domain.column import (
     Numeric,
     column_from_json,
 )
-from dpstream.domain.quantise import AffineMap, quantise
+from dpstream.domain.quantise import AffineMap, centre_and_half, quantise
 from dpstream.domain.target import IntervalTarget, LabelTarget, Target, target_from_json
+from dpstream.domain.user_map import UserMap
 from dpstream.errors import ConfigurationError, require_kind
 
 RecordBound = Literal["l2", "max"]
 
 # Widths and norms beyond these would overflow the squares of scaled coordinates.
 _LEAST, _LARGEST = 2.0**-128, 2.0**128
-
-
-@dataclass(frozen=True)
-class UserMap:
-    """Turns parameters in scaled units into the user's: ``matrix @ parameters + offset``.
-
-    Parameters are ordered intercept first, then one per feature, on both sides. A covariance
-    of scaled parameters becomes ``matrix @ covariance @ matrix.T``.
-
-    Attributes:
-        matrix: ``(1 + d, 1 + d)``.
-        offset: ``(1 + d,)``.
-    """
-
-    matrix: FloatArray
-    offset: FloatArray
 
 
 @dataclass(frozen=True, init=False)
@@ -204,7 +189,7 @@ class Domain:
         for item in (*self.columns, *self.targets):
             if isinstance(item, Numeric | IntervalTarget) and item.lower is not None:
                 assert item.upper is not None
-                half = _centre_and_half(item.lower, item.upper, self.intercept)[1]
+                half = centre_and_half(item.lower, item.upper, self.intercept)[1]
                 if not _LEAST <= half <= _LARGEST:
                     raise ConfigurationError(
                         f"column {item.name!r} has bounds [{item.lower}, {item.upper}], too narrow "
@@ -280,7 +265,7 @@ class Domain:
                 case Categorical():
                     # An indicator is 0 or 1 already.
                     intervals += [None] * len(column.coded_levels(self.intercept))
-        return _affine_map(intervals, self.intercept, self.radius)
+        return AffineMap.of_bounds(intervals, centred=self.intercept, radius=self.radius)
 
     @cached_property
     def target_map(self) -> AffineMap:
@@ -292,9 +277,8 @@ class Domain:
             else:
                 intervals += [None] * target.width  # encoded as -1, 0 or 1 already
         labelled = any(isinstance(target, LabelTarget) for target in self.targets)
-        return _affine_map(
-            intervals, self.intercept, 1.0 if labelled else sqrt(max(1, len(intervals)))
-        )
+        radius = 1.0 if labelled else sqrt(max(1, len(intervals)))
+        return AffineMap.of_bounds(intervals, centred=self.intercept, radius=radius)
 
     @cached_property
     def _record_map(self) -> AffineMap:
@@ -365,15 +349,7 @@ class Domain:
 
     def user_map(self, target: int = 0) -> UserMap:
         """How the parameters of one scaled target become the user's."""
-        x, y = self.feature_map, self.target_map
-        spread = 1.0 / y.scale[target]
-        matrix = np.zeros((1 + self.dimension, 1 + self.dimension))
-        matrix[0, 0] = spread
-        matrix[0, 1:] = -spread * x.centre * x.scale
-        matrix[1:, 1:] = np.diag(spread * x.scale)
-        offset = np.zeros(1 + self.dimension)
-        offset[0] = y.centre[target]
-        return UserMap(matrix, offset)
+        return UserMap.between(self.feature_map, self.target_map, target)
 
     def to_user(
         self, coefficients: FloatArray, intercept: float = 0.0, *, target: int = 0
@@ -415,28 +391,3 @@ class Domain:
             record_bound=description["record_bound"],
             norm_bound=description["norm_bound"],
         )
-
-
-def _centre_and_half(lower: float, upper: float, centred: bool) -> tuple[float, float]:
-    if centred:
-        return lower + (upper - lower) / 2, (upper - lower) / 2
-    return 0.0, max(abs(lower), abs(upper))
-
-
-def _affine_map(
-    intervals: Sequence[tuple[float, float] | None], centred: bool, radius: float
-) -> AffineMap:
-    lower, upper, centre, half = [], [], [], []
-    for interval in intervals:
-        low, high = interval or (-np.inf, np.inf)
-        middle, length = _centre_and_half(low, high, centred) if interval else (0.0, 1.0)
-        lower.append(low)
-        upper.append(high)
-        centre.append(middle)
-        half.append(length)
-    return AffineMap(
-        np.array(lower, np.float64),
-        np.array(upper, np.float64),
-        np.array(centre, np.float64),
-        1.0 / (np.array(half, np.float64) * radius),
-    )

@@ -12,7 +12,9 @@ but the declared bounds of a column is applied before the norm clip: clamping co
 would turn the record's direction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -36,6 +38,32 @@ class AffineMap:
     centre: FloatArray
     scale: FloatArray
 
+    @classmethod
+    def of_bounds(
+        cls, intervals: Sequence[tuple[float, float] | None], *, centred: bool, radius: float
+    ) -> Self:
+        """Each interval onto [-1, 1], then all divided by the radius.
+
+        Args:
+            intervals: of each coordinate; None leaves it as it is but for the radius.
+            centred: whether an interval's middle becomes zero; else it is only scaled.
+            radius: of the ball that the part is to lie in.
+        """
+        lower, upper, centre, half = [], [], [], []
+        for interval in intervals:
+            low, high = interval or (-np.inf, np.inf)
+            middle, length = centre_and_half(low, high, centred) if interval else (0.0, 1.0)
+            lower.append(low)
+            upper.append(high)
+            centre.append(middle)
+            half.append(length)
+        return cls(
+            np.array(lower, np.float64),
+            np.array(upper, np.float64),
+            np.array(centre, np.float64),
+            1.0 / (np.array(half, np.float64) * radius),
+        )
+
     @property
     def width(self) -> int:
         """Number of coordinates."""
@@ -53,6 +81,13 @@ class AffineMap:
             np.concatenate((self.centre, other.centre)),
             np.concatenate((self.scale, other.scale)),
         )
+
+
+def centre_and_half(lower: float, upper: float, centred: bool) -> tuple[float, float]:
+    """What is subtracted from values between bounds, and how far from it they can then be."""
+    if centred:
+        return lower + (upper - lower) / 2, (upper - lower) / 2
+    return 0.0, max(abs(lower), abs(upper))
 
 
 def quantise(records: FloatArray, mapping: AffineMap, dimension: int) -> FloatArray:
