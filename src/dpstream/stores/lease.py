@@ -10,8 +10,12 @@ import json
 import os
 import platform
 import secrets
+import sqlite3
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from dpstream.errors import StoreLocked
+from dpstream.stores.stored_value import StoredValues
 
 LEASE_SECONDS = 60.0
 """A writer that did not say it is alive for so long may be superseded."""
@@ -81,6 +85,37 @@ class Holder:
         except PermissionError:
             pass
         return self.started != _started(self.process)
+
+
+def take_lease(
+    connection: sqlite3.Connection,
+    holder: Holder,
+    *,
+    reading: StoredValues,
+    now: float,
+    seconds: float,
+) -> int:
+    """Make a writer the only one, within a transaction of its store; its fencing token.
+
+    Raises:
+        StoreLocked: if another writer holds the lease, and it has not run out.
+    """
+    row = connection.execute("SELECT token, holder, expires FROM lease").fetchone()
+    if row is None or not isinstance(row[0], int) or not isinstance(row[2], int | float):
+        raise reading.damaged()
+    token, held_by, expires = row
+    writer = None if held_by is None else Holder.from_text(held_by)
+    if writer is not None and expires > now and not writer.is_dead():
+        raise StoreLocked(
+            f"{reading.store} is being written by process {writer.process} on "
+            f"{writer.host.partition(' ')[0]}; stop it first, or wait "
+            f"{max(1, round(expires - now))} s if it is gone"
+        )
+    connection.execute(
+        "UPDATE lease SET token = ?, holder = ?, expires = ?",
+        (token + 1, holder.to_text(), now + seconds),
+    )
+    return token + 1
 
 
 def _host() -> str:

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +45,9 @@ from dpstream.release import Measurement
 from dpstream.stores.connection import open_reader, open_writer
 from dpstream.stores.encryption import KEY_BYTES, Vault, default_key
 from dpstream.stores.failure import store_failure
-from dpstream.stores.lease import LEASE_SECONDS, Holder
+from dpstream.stores.lease import LEASE_SECONDS, Holder, take_lease
 from dpstream.stores.migration import migrate
+from dpstream.stores.stored_value import StoredValues
 
 _LOOKUP = 500
 
@@ -78,6 +79,7 @@ class SqliteStore(Uncopyable):
         require_kind(lease_seconds, (int, float), "lease_seconds", "give seconds, above 0")
         if not lease_seconds > 0:
             raise ConfigurationError(f"lease_seconds is {lease_seconds}; give seconds, above 0")
+        self._read = StoredValues(self.name)
         self._keys = keys or default_key(self._path.parent)
         self._read_only = read_only
         self._clock = clock or SystemClock()
@@ -108,7 +110,11 @@ class SqliteStore(Uncopyable):
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     migrate(connection, name=self.name)
-                    self._take_lease(connection, holder)
+                    now = self._clock.now()
+                    self._token = take_lease(
+                        connection, holder, reading=self._read, now=now, seconds=self._lease_seconds
+                    )
+                    self._renewed = now
                     connection.execute("COMMIT")
                 except BaseException:
                     _roll_back(connection)
@@ -119,26 +125,6 @@ class SqliteStore(Uncopyable):
                 self.close()  # Whoever was refused holds nothing, not even the open file.
             raise
         self._holder = holder
-
-    def _take_lease(self, connection: sqlite3.Connection, holder: Holder) -> None:
-        row = connection.execute("SELECT token, holder, expires FROM lease").fetchone()
-        if row is None or not isinstance(row[0], int) or not isinstance(row[2], int | float):
-            raise self._damaged()
-        token, held_by, expires = row
-        now = self._clock.now()
-        writer = None if held_by is None else Holder.from_text(held_by)
-        if writer is not None and expires > now and not writer.is_dead():
-            raise StoreLocked(
-                f"{self.name} is being written by process {writer.process} on "
-                f"{writer.host.partition(' ')[0]}; stop it first, or wait "
-                f"{max(1, round(expires - now))} s if it is gone"
-            )
-        self._token = token + 1
-        self._renewed = now
-        connection.execute(
-            "UPDATE lease SET token = ?, holder = ?, expires = ?",
-            (self._token, holder.to_text(), now + self._lease_seconds),
-        )
 
     def renew(self) -> None:
         """Say that this writer is alive, at most three times per lease."""
@@ -252,7 +238,7 @@ class SqliteStore(Uncopyable):
     def identity(self) -> Mapping[str, Any] | None:
         """The public description of the stream, or None while the store is empty."""
         stored = self._stream("identity")
-        return None if stored is None else self._object(stored)
+        return None if stored is None else self._read.mapping(stored)
 
     def stream_id(self) -> str:
         """The stream's random public name."""
@@ -269,13 +255,13 @@ class SqliteStore(Uncopyable):
             if found is None:
                 raise StoreCorrupt(f"{self.name} has no state; restore it from a copy")
             row = _state_row(self._connection, found[0])
-        return self._vault.unseal(self._bytes(found[1]), row=row)
+        return self._vault.unseal(self._read.content(found[1]), row=row)
 
     def ledger(self) -> list[LedgerRow]:
         """All ledger rows, in order."""
         with self._guard():
             rows = self._connection.execute("SELECT content FROM ledger ORDER BY number").fetchall()
-        return [LedgerRow.from_json(self._object(row[0])) for row in rows]
+        return [LedgerRow.from_json(self._read.mapping(row[0])) for row in rows]
 
     def releases(self, *, after: int = 0) -> Iterator[ReleaseRow]:
         """The log's releases at later ticks than ``after``, in order."""
@@ -293,24 +279,26 @@ class SqliteStore(Uncopyable):
         query = f"SELECT tick, line, digest FROM release {clause}"
         for tick, line, digest in self._rows(query, *values):
             yield ReleaseRow(
-                tick=self._integer(tick), line=self._bytes(line), digest=self._bytes(digest)
+                tick=self._read.integer(tick),
+                line=self._read.content(line),
+                digest=self._read.content(digest),
             )
 
     def measurements(self) -> Iterator[tuple[int, Measurement]]:
         """All measurements with the tick of their release, in the order they were made."""
         query = "SELECT tick, address, exponent, value FROM measurement ORDER BY number"
         for tick, address, exponent, value in self._rows(query):
-            content = self._bytes(value)
+            content = self._read.content(value)
             if len(content) % 8:
-                raise self._damaged()
+                raise self._read.damaged()
             integers = np.frombuffer(content, "<i8").astype(np.int64)
-            parts = self._json(address)
+            parts = self._read.json(address)
             if not isinstance(parts, list) or not all(type(part) is int for part in parts):
-                raise self._damaged()
+                raise self._read.damaged()
             measured = Measurement(
-                address=tuple(parts), exponent=self._integer(exponent), value=integers
+                address=tuple(parts), exponent=self._read.integer(exponent), value=integers
             )
-            yield self._integer(tick), measured
+            yield self._read.integer(tick), measured
 
     def contributions(self, units: Sequence[bytes]) -> list[Contribution]:
         """What is known of these units' contributions."""
@@ -374,7 +362,7 @@ class SqliteStore(Uncopyable):
                 f"{self.name} cannot be used ({error.strerror}); nothing was lost"
             ) from error
         except UnicodeDecodeError:  # the file's own text, a table's name, say
-            raise self._damaged() from None
+            raise self._read.damaged() from None
 
     def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         with self._guard():
@@ -386,36 +374,9 @@ class SqliteStore(Uncopyable):
                 return
             yield from rows
 
-    def _bytes(self, value: object) -> bytes:
-        if not isinstance(value, bytes):
-            raise self._damaged()
-        return value
-
-    def _integer(self, value: object) -> int:
-        if not isinstance(value, int):
-            raise self._damaged()
-        return value
-
-    def _json(self, text: object) -> Any:
-        if not isinstance(text, str | bytes):
-            raise self._damaged()
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise self._damaged() from None
-
-    def _object(self, text: object) -> dict[str, Any]:
-        found = self._json(text)
-        if not isinstance(found, dict):
-            raise self._damaged()
-        return cast("dict[str, Any]", found)
-
-    def _damaged(self) -> StoreCorrupt:
-        return StoreCorrupt(f"{self.name}: its contents are damaged; restore it from a copy")
-
     def _stream(self, key: str) -> bytes | None:
         found = next(self._rows("SELECT value FROM stream WHERE key = ?", key), None)
-        return None if found is None else self._bytes(found[0])
+        return None if found is None else self._read.content(found[0])
 
     def _require(self, key: str) -> bytes:
         value = self._stream(key)
