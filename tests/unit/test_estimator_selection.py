@@ -29,10 +29,11 @@ from dpstream.estimators import (
     WindowedLinearRegression,
     WindowedLogisticRegression,
 )
-from dpstream.estimators.selection import _covering, _gains, _shares
+from dpstream.estimators.selection import _gains, _shares
+from dpstream.learners.covering import covering
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
-from dpstream.privacy.event import ComposedEvent, GaussianEvent, RepeatedEvent
+from dpstream.privacy.event import GaussianEvent
 from dpstream.saved import load_model, save_model
 
 GENERATOR = public_generator(11)
@@ -124,7 +125,7 @@ def test_every_charge_of_every_candidate_is_on_the_bill(
     billed = [row.event for row in chosen.best_estimator_._rows]
     # The chosen one shows the whole bill; the others still show what their own streams charged.
     own = [row.event for each in fitted if each is not chosen.best_estimator_ for row in each._rows]
-    known = [_covering(event, (0, ROWS - HELD)) for event in own]
+    known = [covering(event, (0, ROWS - HELD)) for event in own]
     assert all(event in billed for event in known)
     assert len(billed) - 1 == len(known) * len(fitted) // (len(fitted) - 1)
     assert billed[-1].covers == (ROWS - HELD, ROWS)
@@ -141,16 +142,6 @@ def test_shares_of_gaussian_fits_are_larger_than_an_even_split() -> None:
     assert shares[-1].epsilon * 9 <= 1.0
     assert shares[-1].delta * 9 <= 1e-6
     assert len(list(_shares(Budget(epsilon=1.0, delta=0.0), 9))) == 1
-
-
-def test_events_are_moved_to_the_fitted_records_alone() -> None:
-    event = GaussianEvent("sum", mu=1.0)
-    moved = _covering(event, (0, 5))
-    assert moved == GaussianEvent("sum", mu=1.0, covers=(0, 5))
-    assert _covering(RepeatedEvent(event, 3), (0, 5)) == RepeatedEvent(moved, 3)
-    assert _covering(ComposedEvent((event,)), (0, 5)) == ComposedEvent((moved,))
-    narrow = GaussianEvent("sum", mu=1.0, covers=(0, 2))
-    assert _covering(narrow, (0, 5)) == narrow
 
 
 def rehearsed(rows: Any, wanted: Any, **options: Any) -> PrivateSelection:

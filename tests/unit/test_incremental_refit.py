@@ -15,7 +15,7 @@ from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
-from dpstream.learners.incremental.priv_inc_erm import PrivIncERM, covering
+from dpstream.learners.incremental.priv_inc_erm import PrivIncERM
 from dpstream.learners.incremental.refit_schedule import (
     endless_total,
     harmonic_total,
@@ -331,9 +331,3 @@ def test_refusals() -> None:
         model.close(state, Tick(number=number, records=0))
     with pytest.raises(HorizonReached):
         model.close(state, Tick(number=4, records=0))
-    with pytest.raises(ConfigurationError, match="cannot be given record positions"):
-        covering(_Odd(), (0, 1))
-
-
-class _Odd(Event):
-    kind = "odd"

@@ -45,10 +45,7 @@ from dpstream.engine.ports import (
     ignore_progress,
     ignore_step,
 )
-from dpstream.engine.publication import (
-    Model,
-    from_line,
-)
+from dpstream.engine.publication import Model, from_line
 from dpstream.engine.publisher import Publisher, Ready
 from dpstream.engine.schedule import Position, Segment
 from dpstream.engine.snapshot import Snapshot

@@ -27,12 +27,13 @@ from dpstream.estimators.grant import Grant, Rehearsal, require_funding
 from dpstream.estimators.records import columns, part, table, targets
 from dpstream.estimators.scores import LabelEstimator
 from dpstream.estimators.scoring import NumberEstimator
+from dpstream.learners.covering import covering
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.held_out import choose_held_out, held_out_event, held_out_scale
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.calibrate import gaussian_epsilon, gaussian_mu
-from dpstream.privacy.event import ComposedEvent, Event, Interval, MeasurementEvent, RepeatedEvent
+from dpstream.privacy.event import Event
 from dpstream.privacy.ledger import Ledger
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Release
@@ -210,7 +211,7 @@ class PrivateSelection(MetaEstimatorMixin, BaseEstimator):
             try:
                 for candidate in candidates:
                     for event in _events(candidate, trained):
-                        ledger.charge(_covering(event, (0, first)))
+                        ledger.charge(covering(event, (0, first)))
                 ledger.charge(choice)
             except BudgetExceeded as error:
                 refused = error
@@ -339,20 +340,6 @@ def _events(candidate: Candidate, trained: tuple[Any, Any]) -> Iterator[Event]:
     yield from learner.opening_events()
     for tick in ticks:
         yield from learner.next_events(tick)
-
-
-def _covering(event: Event, covers: Interval) -> Event:
-    """The event of a stream that was handed these positions alone."""
-    match event:
-        case RepeatedEvent():
-            return replace(event, event=_covering(event.event, covers))
-        case ComposedEvent():
-            return replace(event, events=tuple(_covering(each, covers) for each in event.events))
-        case MeasurementEvent(covers=None):
-            return replace(event, covers=covers)
-        case _:
-            # Positions of its own are counted from the stream's first record, which is the first.
-            return event
 
 
 def _admitted(candidate: Candidate, X: Any, y: Any, first: int) -> Batch:

@@ -7,7 +7,7 @@ far, for its share of the budget; between refits the last model is published aga
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
 from dpstream.errors import ConfigurationError, HorizonReached
 from dpstream.geometry.convex_set import ConvexSet
+from dpstream.learners.covering import covering
 from dpstream.learners.description import described_scores
 from dpstream.learners.incremental.refit_schedule import (
     PaperInterval,
@@ -32,13 +33,7 @@ from dpstream.losses.regularised import RegularisedLoss
 from dpstream.mechanisms.continual.strategy import Promise
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
-from dpstream.privacy.event import (
-    ComposedEvent,
-    Event,
-    Interval,
-    MeasurementEvent,
-    RepeatedEvent,
-)
+from dpstream.privacy.event import Event
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
 from dpstream.solvers.description import described
@@ -399,27 +394,3 @@ class PrivIncERM:
                 loss=self.loss,
             ),
         }
-
-
-@singledispatch
-def covering(event: Event, covers: Interval) -> Event:
-    """The event, with the record positions that it can reveal anything about."""
-    raise ConfigurationError(
-        f"the solver's event of kind {event.kind!r} cannot be given record positions; register it "
-        "with covering"
-    )
-
-
-@covering.register
-def _(event: MeasurementEvent, covers: Interval) -> Event:
-    return replace(event, covers=covers)
-
-
-@covering.register
-def _(event: RepeatedEvent, covers: Interval) -> Event:
-    return RepeatedEvent(covering(event.event, covers), event.count)
-
-
-@covering.register
-def _(event: ComposedEvent, covers: Interval) -> Event:
-    return ComposedEvent(tuple(covering(part, covers) for part in event.events))
