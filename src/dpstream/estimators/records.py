@@ -2,6 +2,9 @@
 
 A value that is missing or beyond its bounds never stops a fit: the domain clips it, or makes its
 record null, and nobody learns that it was there. Errors here are about shapes, names and types.
+
+Every cell is read as it was handed in. Of a list in which one cell is text numpy would make texts
+of all of them, and of one with a fraction fractions: one record would decide how the others read.
 """
 
 import warnings
@@ -16,6 +19,10 @@ from sklearn.exceptions import DataConversionWarning
 from dpstream.domain.batch import RawChunk
 from dpstream.errors import ConfigurationError, SchemaError
 from dpstream.estimators.bounds import BoundedArray
+
+_FAITHFUL = {float: "f", np.float64: "f", int: "i", np.int64: "i", bool: "b", np.bool_: "b"}
+"""Types of cells, and of the arrays that hold each of them as it is. Texts lose a zero at their
+end, and integers beyond 64 bits become floats."""
 
 
 def table(X: Any, *, owner: str) -> Any:
@@ -38,7 +45,7 @@ def table(X: Any, *, owner: str) -> Any:
             f"{owner} got {type(X).__name__} in place of records; hand in a matrix or a table, "
             "such as pandas.read_csv(...) makes"
         )
-    matrix = X if isinstance(X, np.ndarray) else np.asarray(X)
+    matrix = X if isinstance(X, np.ndarray) else _array(X)
     if matrix.dtype.kind == "c":
         raise ValueError(f"Complex data not supported by {owner}; hand in real numbers")
     if matrix.ndim != 2:
@@ -124,8 +131,24 @@ def _vector(values: Any) -> np.ndarray[Any, Any]:
     try:
         series = nw.from_native(values, series_only=True)
     except TypeError:
-        return np.asarray(values)
+        return _array(values)
+    if series.dtype.is_integer() and series.is_null().any():
+        # With gaps frames make floats of them all, and of large labels other ones.
+        return np.array(series.to_list(), dtype=object)
     return np.asarray(series.to_numpy())
+
+
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    """A list as numpy reads it if that changes no cell of any such list, else cell by cell."""
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    cells = np.asarray(values, dtype=object)
+    kinds = {type(cell) for cell in cells.flat}
+    if len(kinds) == 1:
+        alike = np.asarray(values)
+        if alike.dtype.kind == _FAITHFUL.get(kinds.pop()):
+            return alike
+    return cells
 
 
 def chunk(

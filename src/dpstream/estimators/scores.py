@@ -288,6 +288,8 @@ class LabelEstimator(ClassifierMixin, LossEstimator):
 
 def _public_labels(y: np.ndarray[Any, Any], owner: str) -> np.ndarray[Any, Any]:
     """Targets of a rehearsal, which are public, as the list of labels."""
+    if y.dtype.kind == "O":
+        y = np.asarray(y.tolist())
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(
             f"Input y contains NaN or infinity, which are no classes; give {owner} classes=[...], "
