@@ -14,7 +14,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import dpstream as dp
-from dpstream.errors import BudgetExceeded, ConfigurationError, SchemaError, StoreMismatch
+from dpstream.errors import (
+    BudgetExceeded,
+    ConfigurationError,
+    SchemaError,
+    StoreLocked,
+    StoreMismatch,
+)
 from dpstream.estimators import (
     Grant,
     PrivateLogisticRegression,
@@ -148,6 +154,23 @@ def test_another_process_is_not_funded() -> None:
     os.waitpid(child, 0)
     assert os.read(read, 16) == b"refused"
     original.fit(X, Y)
+
+
+def test_a_fork_of_a_running_stream_learns_nothing() -> None:
+    original = ridge().partial_fit(X, Y)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            original.partial_fit(-X, Y)
+            os.write(write, b"spent")
+        except StoreLocked as refused:
+            os.write(write, b"refused" if "is a fork of it" in str(refused) else b"other")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 16) == b"refused"
+    assert original.partial_fit(X, Y).release_.tick == 2
 
 
 def test_a_search_on_public_records_runs_on_a_rehearsal_and_promises_nothing() -> None:

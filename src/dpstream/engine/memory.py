@@ -1,9 +1,10 @@
 """A store that lives as long as its process: for notebooks and tests.
 
-It keeps every promise of a store but durability. It cannot be copied or pickled: a copy would
-be a second stream on one budget.
+It keeps every promise of a store but durability. It cannot be copied or pickled, and a fork of its
+process cannot write to its copy: a copy would be a second stream on one budget.
 """
 
+import os
 import secrets
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -36,6 +37,7 @@ class MemoryStore(Uncopyable):
 
     def __init__(self, *, on_step: OnStep = ignore_step) -> None:
         self._on_step = on_step
+        self._process = os.getpid()
         self._held = False
         self._identity: dict[str, Any] | None = None
         self._stream_id = secrets.token_hex(16)
@@ -54,6 +56,7 @@ class MemoryStore(Uncopyable):
 
     def acquire(self) -> None:
         """Become the only writer."""
+        self._require_home()
         if self._held:
             raise StoreLocked(
                 f"{self.name} is being written by another session; close that one first"
@@ -164,7 +167,15 @@ class MemoryStore(Uncopyable):
         if self._identity is None:
             raise StoreError(f"{self.name} holds no stream yet")
 
+    def _require_home(self) -> None:
+        if os.getpid() != self._process:
+            raise StoreLocked(
+                f"{self.name} belongs to the process that made it, and this one is a fork of it; "
+                "open streams after forking, and each in one process"
+            )
+
     def _require_writer(self) -> None:
+        self._require_home()
         if not self._held:
             raise StoreLocked(f"{self.name} was closed; acquire it before writing")
 
