@@ -335,7 +335,14 @@ def test_arrays_that_are_pickles_are_not_opened(whole: Path, tmp_path: Path) -> 
     import pickle
 
     fallen = tmp_path / "fallen"
-    evil = pickle.dumps(Path)
+
+    class Trap:
+        def __reduce__(self) -> Any:
+            return Path.touch, (fallen,)
+
+    evil = pickle.dumps(Trap())
+    pickle.loads(evil)  # whoever opens it falls
+    fallen.unlink()
     path = tmp_path / "pickle.dps"
 
     def point(content: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ _KIND = "dpstream model"
 _JSON = "model.json"
 _ARRAYS = ("coefficients", "intercepts")
 _LARGEST = 1 << 30
-"""No part of a model is larger: what says it is, is not unpacked."""
+"""No part of a model is larger: what says it is, is not read."""
 
 
 def save_model(model: SavedModel, path: str | os.PathLike[str]) -> str:
@@ -97,28 +97,27 @@ def load_model(path: str | os.PathLike[str], *, digest: str | None = None) -> Sa
     parts = _parts(model_path(path), name)
     content = _read_json(parts.get(_JSON), name)
     _check_version(content, name)
-    stated = content.pop("digest", None)
-    if stated != _digest(content):
-        raise ModelFileError(f"{name} does not match its digest: it was altered; {_AGAIN}")
-    if digest is not None and digest != stated:
-        raise ModelFileError(
-            f"{name} has digest {stated}, not the {digest} that was asked for: it is another "
-            "model, or was forged"
-        )
     try:
+        stated = content.pop("digest", None)
+        if stated != _digest(content):
+            raise ModelFileError(f"{name} does not match its digest: it was altered; {_AGAIN}")
+        if digest is not None and digest != stated:
+            raise ModelFileError(
+                f"{name} has digest {stated}, not the {digest} that was asked for: it is another "
+                "model, or was forged"
+            )
         arrays = {key: _array(content["arrays"][key], key, parts, name) for key in _ARRAYS}
         model = _model(content, arrays)
-        card = model.card.to_json()
+        if json.loads(json.dumps(model.card.to_json())) != content["card"]:
+            raise ModelFileError(
+                f"{name} has a privacy card that its own ledger contradicts; do not rely on it: "
+                "ask for the model anew"
+            )
     except ModelFileError:
         raise
-    except (DpstreamError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:  # what was made to be read wrongly may fail anywhere
         told = str(error) if isinstance(error, DpstreamError) else type(error).__name__
         raise ModelFileError(f"{name} holds no whole model ({told}); {_AGAIN}") from None
-    if json.loads(json.dumps(card)) != content["card"]:
-        raise ModelFileError(
-            f"{name} has a privacy card that its own ledger contradicts; do not rely on it: ask "
-            "for the model anew"
-        )
     return model
 
 
@@ -224,8 +223,11 @@ def _parts(path: Path, name: str) -> dict[str, bytes]:
         with zipfile.ZipFile(path) as archive:
             wanted = {_JSON, *(f"{key}.npy" for key in _ARRAYS)}
             found = [info for info in archive.infolist() if info.filename in wanted]
+            # As they were written: then nothing is larger in memory than in the file.
+            if any(info.compress_type != zipfile.ZIP_STORED for info in found):
+                raise ModelFileError(f"{name} was compressed, which saving never does; {_AGAIN}")
             if any(info.file_size > _LARGEST for info in found):
-                raise ModelFileError(f"{name} says it unpacks to more than a gigabyte; refused")
+                raise ModelFileError(f"{name} says it holds more than a gigabyte; refused")
             return {info.filename: archive.read(info) for info in found}
     except FileNotFoundError:
         raise ModelFileError(f"{name} does not exist; name a file that save wrote") from None
@@ -249,7 +251,7 @@ def _read_json(data: bytes | None, name: str) -> dict[str, Any]:
         raise ModelFileError(f"{name} has no {_JSON}; it is no dpstream model")
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise ModelFileError(f"{name} has a {_JSON} that is no dpstream model's; {_AGAIN}")
