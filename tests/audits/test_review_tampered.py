@@ -19,6 +19,7 @@ from dpstream.stores.verification import Verification, verify_store
 from dpstream.testing.small_stream import ArraySource, small_records, small_stream
 
 NAME = "stream.db"
+HUGE = 10**400
 
 
 @pytest.fixture
@@ -66,6 +67,9 @@ def test_a_chain_made_anew_without_a_change_verifies(store: Path) -> None:
             {"kind": "user", "cap": 1, "column": "who", "period": "life"},
             "states another budget, unit or neighbours",
         ),
+        (("guarantee", "insecure_seed"), True, "or another seed"),
+        (("provenance", "identity"), "0" * 32, "belongs to another declaration"),
+        (("provenance", "identity"), None, "belongs to another declaration"),
         (("events", 0, "mu"), 1e-9, "never charged"),
         (("provenance", "ledger_rows"), 0, "rests on another ledger"),
         (("provenance", "ledger_rows"), None, "rests on another ledger"),
@@ -94,6 +98,39 @@ def test_what_a_release_states_must_be_what_the_store_declares(
     (wrong,) = [check for check in found.checks if not check.passed]
     assert wrong.name == "release log"
     assert said in wrong.detail
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("domain", "norm_bound"), 1000.0),
+        (("domain", "columns", 0, "name"), "other"),
+        (("learner", "horizon"), None),
+        (("schedule", "every"), 1),
+        (("insecure_seed",), 7),
+        (("window",), 3),
+    ],
+)
+def test_a_declaration_that_was_altered_is_not_that_of_the_releases(
+    place: tuple[Any, ...], value: Any, store: Path
+) -> None:
+    reader = SqliteStore(store, read_only=True)
+    identity: Any = json.loads(json.dumps(reader.identity()))
+    reader.close()
+    inner = identity
+    for key in place[:-1]:
+        inner = inner[key]
+    assert inner[place[-1]] != value
+    inner[place[-1]] = value
+    connection = sqlite3.connect(store)
+    connection.execute(
+        "UPDATE stream SET value = ? WHERE key = 'identity'", (json.dumps(identity).encode(),)
+    )
+    connection.commit()
+    connection.close()
+    (wrong,) = [check for check in verify_store(store).checks if not check.passed]
+    assert wrong.name == "release log"
+    assert "seed" in wrong.detail or "belongs to another declaration" in wrong.detail
 
 
 def test_a_release_rests_on_no_event_that_was_charged_after_it(store: Path) -> None:
@@ -141,6 +178,25 @@ def test_a_damaged_row_is_said_to_be_damaged(statement: str, said: str, store: P
         reader.close()
     else:
         assert any(said in detail for detail in details), details
+
+
+def test_a_number_beyond_every_float_is_damage(store: Path) -> None:
+    connection = sqlite3.connect(store)
+    (text,) = connection.execute("SELECT content FROM ledger WHERE number = 0").fetchone()
+    row = json.loads(text)
+    row["event"]["mu"] = HUGE
+    connection.execute("UPDATE ledger SET content = ? WHERE number = 0", (json.dumps(row),))
+    connection.commit()
+    ledger = next(check for check in verify_store(store).checks if not check.passed)
+    assert (ledger.name, "damaged" in ledger.detail) == ("ledger chain", True)
+    declared = {"budget": {"epsilon": HUGE, "delta": 1e-6}, "unit": {"kind": "record"}}
+    connection.execute(
+        "UPDATE stream SET value = ? WHERE key = 'identity'", (json.dumps(declared).encode(),)
+    )
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreCorrupt, match="no budget and unit"):
+        verify_store(store)
 
 
 @pytest.mark.parametrize(

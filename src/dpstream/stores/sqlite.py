@@ -261,7 +261,10 @@ class SqliteStore(Uncopyable):
         """All ledger rows, in order."""
         with self._guard():
             rows = self._connection.execute("SELECT content FROM ledger ORDER BY number").fetchall()
-        return [LedgerRow.from_json(self._read.mapping(row[0])) for row in rows]
+        try:
+            return [LedgerRow.from_json(self._read.mapping(row[0])) for row in rows]
+        except OverflowError:  # an integer beyond every float
+            raise self._read.damaged() from None
 
     def releases(self, *, after: int = 0) -> Iterator[ReleaseRow]:
         """The log's releases at later ticks than ``after``, in order."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dpstream.engine.identity import identity_digest
 from dpstream.engine.ports import KeyProvider, Store
 from dpstream.engine.publication import FIRST_DIGEST, chained, from_line
 from dpstream.engine.snapshot import Snapshot
@@ -105,7 +106,7 @@ def declared(identity: Mapping[str, Any]) -> tuple[Budget, Unit]:
     """
     try:
         return Budget(**identity["budget"]), Unit(**identity["unit"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise StoreCorrupt(
             "the store's declaration holds no budget and unit; restore it from a copy"
         ) from None
@@ -139,7 +140,13 @@ def verify(store: Store, *, published: Path | None = None, sealed: bool = True) 
     log_heads: list[str] = []
 
     def log_chain() -> str:
-        stated = Guaranteed(budget, unit, str(identity.get("neighbours")))
+        stated = Guaranteed(
+            budget,
+            unit,
+            str(identity.get("neighbours")),
+            identity.get("insecure_seed") is not None,
+            identity_digest(identity),
+        )
         for digest in _verified_log(store, heads, stated, ledgers):
             log_heads.append(digest.hex())
         return f"{len(log_heads)} releases, head {log_heads[-1][:16] if log_heads else 'none'}"
@@ -189,6 +196,8 @@ class Guaranteed(NamedTuple):
     budget: Budget
     unit: Unit
     neighbours: str
+    insecure_seed: bool
+    identity: object
 
 
 def _verified_log(
@@ -196,8 +205,8 @@ def _verified_log(
 ) -> Iterator[bytes]:
     """Walk the log: every digest recomputed, every release at a ledger head that existed.
 
-    Every release states the store's budget, unit and neighbours, and rests on events that were
-    charged by then.
+    Every release states the store's budget, unit and neighbours and whether its noise is a test
+    seed's, names the store's whole declaration, and rests on events that were charged by then.
     """
     charged: dict[str, int] = {}
     for ledger in ledgers:
@@ -220,9 +229,22 @@ def _verified_log(
             raise StoreCorrupt(f"the release at tick {row.tick} rests on another ledger")
         stated = release.guarantee
         budget = Budget(epsilon=stated.epsilon, delta=stated.delta)
-        if (budget, stated.unit, stated.neighbours.value) != declaration:
+        found = Guaranteed(
+            budget,
+            stated.unit,
+            stated.neighbours.value,
+            stated.insecure_seed,
+            release.provenance.get("identity"),
+        )
+        if found[:4] != declaration[:4]:
             raise StoreCorrupt(
-                f"the release at tick {row.tick} states another budget, unit or neighbours"
+                f"the release at tick {row.tick} states another budget, unit or neighbours, or "
+                "another seed, than the store declares"
+            )
+        if found != declaration:
+            raise StoreCorrupt(
+                f"the release at tick {row.tick} belongs to another declaration: the store's was "
+                "altered (bounds, learner, schedule), or the release was"
             )
         if ledgers and any(charged.get(_text(event), rows) >= rows for event in release.events):
             raise StoreCorrupt(f"the release at tick {row.tick} rests on an event never charged")
