@@ -1,10 +1,10 @@
 """The benchmark on real streams: its fits, its models and its figures, on small made-up files."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_tables import write_adult
 
 from dpstream.bench import real_regression as bench
 from dpstream.geometry.l1_ball import L1Ball
@@ -18,15 +18,7 @@ RECORDS = 1_300
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     generator = public_generator(0)
-    columns = [f"c{index}" for index in range(8)]
-    np.savez(
-        tmp_path / "adult.npz",
-        num=generator.integers(1, 99, (RECORDS, 6)),
-        cat=generator.integers(0, 2, (RECORDS, 8)),
-        y=generator.integers(0, 2, RECORDS),
-        cat_columns=np.array(json.dumps(columns)),
-        vocab=np.array(json.dumps({name: ["a", "b"] for name in columns})),
-    )
+    write_adult(tmp_path, generator, records=RECORDS, levels="ab")
     origin = generator.integers(0, 3, RECORDS)
     delay = 60 * origin + generator.integers(-20, 20, RECORDS)
     delay[:10] = -32768  # unknown

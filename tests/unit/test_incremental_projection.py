@@ -1,11 +1,11 @@
 """Projected records: exact, inside the ball, one by one; PrivIncReg2 as the engine sees it."""
 
-import itertools
 import json
 import math
 
 import numpy as np
 import pytest
+from learner_run import outcomes, same
 
 from dpstream.domain.batch import GRID, Batch
 from dpstream.domain.domain import Domain
@@ -25,7 +25,6 @@ from dpstream.learners.incremental.projected_dimension import (
 )
 from dpstream.learners.incremental.projection import Projection
 from dpstream.learners.learner import Outcome, Tick
-from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
@@ -60,19 +59,8 @@ def data(records: int = 600, sparsity: int = 2) -> tuple[np.ndarray, np.ndarray]
 
 
 def run(model: PrivIncReg2, cuts: list[int], resume_at: int | None = None) -> list[Outcome]:
-    batch = model.domain.admit(*data())
-    state = model.init()
-    outcomes: list[Outcome] = []
-    for start, stop in itertools.pairwise(sorted({*cuts, *range(0, 601, 100)})):
-        model.learn(state, batch.slice(start, stop))
-        if resume_at is not None and start <= resume_at < stop:
-            state = model.restore({k: v.copy() for k, v in model.snapshot(state).items()})
-        if stop % 100 == 0:
-            tick = Tick(number=stop // 100, records=stop)
-            model.close(state, tick)
-            if tick.number in (2, 6):
-                outcomes.append(model.release(state, tick, Noise.insecure(2)))
-    return outcomes
+    records = model.domain.admit(*data())
+    return outcomes(model, records, cuts=cuts, resume_at=resume_at, publish=(2, 6))
 
 
 @pytest.mark.parametrize("settings", [{}, {"subset": SparseSubset(largest_count=1)}])
@@ -82,11 +70,8 @@ def test_batching_and_resuming_change_nothing(settings: dict[str, object]) -> No
         run(learner(**settings), [1, 13, 99, 101, 350, 599]),
         run(learner(**settings), [130], resume_at=100),
     ):
-        for first, second in zip(whole, other, strict=True):
-            assert first.model == second.model
-            for a, b in zip(first.measurements, second.measurements, strict=True):
-                assert a.address == b.address
-                assert np.array_equal(a.value, b.value)
+        assert all(map(same, whole, other))
+        assert len(whole) == len(other)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "sparse"])
@@ -173,14 +158,7 @@ def test_at_full_dimension_it_is_priv_inc_reg1() -> None:
         intervals=False,
     )
     model = run(full, [])[-1].model
-    state = plain.init()
-    batch = plain.domain.admit(*data())
-    for number in range(1, 7):
-        tick = Tick(number=number, records=100 * number)
-        plain.learn(state, batch.slice(tick.records - 100, tick.records))  # type: ignore[operator]
-        plain.close(state, tick)
-        if number in (2, 6):
-            expected = plain.release(state, tick, Noise.insecure(2)).model
+    expected = outcomes(plain, plain.domain.admit(*data()), publish=(2, 6))[-1].model
     assert model["targets"] == expected["targets"]
 
 

@@ -3,9 +3,11 @@
 import itertools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from learner_run import outcomes, same
 from scipy import stats
 
 from dpstream.domain.batch import Batch
@@ -77,35 +79,8 @@ def batch(model: FollowTheLeader, records: int = RECORDS, seed: int = 1) -> Batc
     return model.domain.admit(x, y)
 
 
-def run(
-    model: FollowTheLeader,
-    *,
-    cuts: tuple[int, ...] = (),
-    resume_at: int | None = None,
-    publish: tuple[int, ...] = (1, 2, 3, 4, 5, 6),
-    clock: bool = False,
-    seed: int = 3,
-) -> list[Outcome]:
-    records, source, state = batch(model), NoiseSource.insecure(seed), model.init()
-    outcomes: list[Outcome] = []
-    edges = sorted({0, RECORDS, *cuts, *range(0, RECORDS, 100)})
-    for start, stop in itertools.pairwise(edges):
-        model.learn(state, records.slice(start, stop))
-        if resume_at is not None and start <= resume_at < stop:
-            state = model.restore({k: v.copy() for k, v in model.snapshot(state).items()})
-        if stop % 100 == 0:
-            tick = Tick(number=stop // 100, records=None if clock else stop)
-            model.close(state, tick)
-            if tick.number in publish:
-                outcomes.append(model.release(state, tick, source))
-    return outcomes
-
-
-def same(first: Outcome, second: Outcome) -> bool:
-    measured = zip(first.measurements, second.measurements, strict=True)
-    return first.model == second.model and all(
-        a.address == b.address and np.array_equal(a.value, b.value) for a, b in measured
-    )
+def run(model: FollowTheLeader, **options: Any) -> list[Outcome]:
+    return outcomes(model, batch(model), **options)
 
 
 VARIANTS: dict[str, dict[str, object]] = {

@@ -4,13 +4,15 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from learner_run import outcomes, same
 
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError, HorizonReached, NotPrivate
-from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1, RegressionState
+from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.learner import Outcome, Tick
 from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.window_tree import WindowTree
@@ -44,38 +46,8 @@ def data(targets: int = 1, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     return x, y + 0.1 * generator.standard_normal((RECORDS, targets))
 
 
-def run(
-    model: PrivIncReg1,
-    *,
-    cuts: list[int],
-    resume_at: int | None = None,
-    noise: NoiseSource | None = None,
-    publish: tuple[int, ...] = (1, 2, 3, 4, 5, 6),
-    clock: bool = False,
-) -> list[Outcome]:
-    """Six ticks of a hundred records, learned in pieces."""
-    batch = model.domain.admit(*data(model.domain.target_count))
-    source = noise or NoiseSource.insecure(3)
-    state: RegressionState = model.init()
-    outcomes: list[Outcome] = []
-    edges = sorted({0, RECORDS, *cuts, *range(0, RECORDS, 100)})
-    for start, stop in itertools.pairwise(edges):
-        model.learn(state, batch.slice(start, stop))
-        if resume_at is not None and start <= resume_at < stop:
-            state = model.restore({k: v.copy() for k, v in model.snapshot(state).items()})
-        if stop % 100 == 0:
-            tick = Tick(number=stop // 100, records=None if clock else stop)
-            model.close(state, tick)
-            if tick.number in publish:
-                outcomes.append(model.release(state, tick, source))
-    return outcomes
-
-
-def same(first: Outcome, second: Outcome) -> bool:
-    measured = zip(first.measurements, second.measurements, strict=True)
-    return first.model == second.model and all(
-        a.address == b.address and np.array_equal(a.value, b.value) for a, b in measured
-    )
+def run(model: PrivIncReg1, **options: Any) -> list[Outcome]:
+    return outcomes(model, model.domain.admit(*data(model.domain.target_count)), **options)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -83,7 +55,7 @@ def same(first: Outcome, second: Outcome) -> bool:
 def test_batching_and_resuming_change_nothing(intercept: bool, targets: int) -> None:
     model = learner(intercept=intercept, targets=targets)
     late = (2, 6)
-    whole = run(model, cuts=[], publish=late)
+    whole = run(model, publish=late)
     cut = run(model, cuts=[1, 7, 50, 99, 101, 333, 599], publish=late)
     resumed = run(model, cuts=[130], resume_at=100, publish=late)
     again = run(model, cuts=[250], resume_at=250, publish=late)
@@ -94,14 +66,14 @@ def test_batching_and_resuming_change_nothing(intercept: bool, targets: int) -> 
 
 def test_what_is_released_does_not_depend_on_earlier_releases() -> None:
     model = learner()
-    often, once = run(model, cuts=[]), run(model, cuts=[], publish=(6,))
+    often, once = run(model), run(model, publish=(6,))
     assert often[-1].model == once[0].model
 
 
 @pytest.mark.parametrize("clock", [False, True])
 @pytest.mark.parametrize("targets", [1, 2])
 def test_a_model_is_complete_and_json_ready(targets: int, clock: bool) -> None:
-    model = run(learner(targets=targets), cuts=[], clock=clock)[-1].model
+    model = run(learner(targets=targets), clock=clock)[-1].model
     assert json.loads(json.dumps(model, allow_nan=False)) == model
     assert model["records"] == (None if clock else 600)
     assert abs(model["count"]["value"] - 600) < 6 * model["count"]["standard_error"]
@@ -120,7 +92,7 @@ def test_a_model_is_complete_and_json_ready(targets: int, clock: bool) -> None:
 def test_with_a_large_budget_it_is_least_squares_in_the_users_units() -> None:
     x, y = data()
     model = learner(budget=Budget(epsilon=1e9, delta=1e-6))
-    released = run(model, cuts=[])[-1].model["targets"][0]["user"]
+    released = run(model)[-1].model["targets"][0]["user"]
     length = np.linalg.norm(x, axis=1, keepdims=True)
     clipped = np.column_stack((np.ones(RECORDS), x * np.minimum(1.0, 2.0 / length)))
     expected = np.linalg.lstsq(clipped, np.clip(y[:, 0], -5, 5), rcond=None)[0]
@@ -134,11 +106,11 @@ def test_penalties_and_radius_reach_the_problem() -> None:
     length = np.linalg.norm(x, axis=1, keepdims=True)
     scaled, target = x * np.minimum(0.5, 1.0 / length), np.clip(y[:, 0] / 5, -1, 1)
     per_record = learner(budget=rich, penalty=0.5, ridge=7.0, intercept=False)
-    found = run(per_record, cuts=[])[-1].model["targets"][0]["coefficients"]["estimate"]
+    found = run(per_record)[-1].model["targets"][0]["coefficients"]["estimate"]
     expected = np.linalg.solve(scaled.T @ scaled + 307.0 * np.eye(3), scaled.T @ target)
     np.testing.assert_allclose(found, expected, atol=1e-4)
     bounded = learner(budget=rich, radius=0.05, intercept=False)
-    target_part = run(bounded, cuts=[])[-1].model["targets"][0]
+    target_part = run(bounded)[-1].model["targets"][0]
     np.testing.assert_allclose(np.linalg.norm(target_part["coefficients"]["estimate"]), 0.05)
     assert target_part["constraint_active"]
     assert target_part["interval_method"] == "bootstrap"
@@ -276,13 +248,13 @@ def test_refusals() -> None:
 
 def test_without_a_horizon_it_runs_on() -> None:
     model = learner(horizon=None)
-    assert len(run(model, cuts=[])) == 6
+    assert len(run(model)) == 6
 
 
 def test_unmeasured_squares_leave_the_total_unknown() -> None:
     bare = MomentWeights(count=0.0, x=0.0, xx=1.0, y=0.0, xy=1.0, yy=0.0)
     model = learner(weights=bare, intercept=False)
-    target = run(model, cuts=[])[-1].model["targets"][0]
+    target = run(model)[-1].model["targets"][0]
     assert target["coefficients"]["total_interval"] is None
     assert target["residual_variance"] is None
     state = model.init()
@@ -311,5 +283,5 @@ def test_exact_noise_and_other_strategies_serve_as_well() -> None:
         {"strategy": "binary_tree"},
     ):
         model = learner(**settings)
-        assert len(run(model, cuts=[], publish=(6,))) == 1
+        assert len(run(model, publish=(6,))) == 1
     assert replace(learner(), horizon=20).horizon == 20

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_tables import write_adult
 
 from dpstream.bench import batch as bench
 from dpstream.cli.bench import bench as command
@@ -20,15 +21,7 @@ RECORDS = 400
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     generator = public_generator(0)
-    columns = [f"c{index}" for index in range(8)]
-    np.savez(
-        tmp_path / "adult.npz",
-        num=generator.integers(1, 99, (RECORDS, 6)),
-        cat=generator.integers(0, 3, (RECORDS, 8)),
-        y=generator.integers(0, 2, RECORDS),
-        cat_columns=np.array(json.dumps(columns)),
-        vocab=np.array(json.dumps({name: ["a", "b", "c"] for name in columns})),
-    )
+    write_adult(tmp_path, generator, records=RECORDS, levels="abc")
     wilderness = generator.integers(0, 4, RECORDS)
     np.savez(
         tmp_path / "covtype.npz",

@@ -35,6 +35,7 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.reproduce.real_records import COVER_LOWER, COVER_UPPER
 from dpstream.solvers.minimiser import Target, least_tolerance, minimise
 from dpstream.solvers.mirror_descent import MirrorDescent
 from dpstream.solvers.noisy_sgd import NoisySgd
@@ -57,8 +58,6 @@ RADIUS = 100.0
 _SPLIT_SEED = 7
 _NON_PRIVATE_RIDGE = 1e-7
 
-_COVTYPE_LOWER = (1500, 0, 0, 0, -500, 0, 0, 0, 0, 0)
-_COVTYPE_UPPER = (4400, 360, 90, 2000, 1000, 10000, 255, 255, 255, 10000)
 _WILDERNESS, _SOIL = 4, 40
 _LODGEPOLE_PINE = 2
 
@@ -127,7 +126,7 @@ def adult(folder: Path) -> Table:
 def covtype(folder: Path) -> Table:
     """Lodgepole pine against the rest: metres, degrees and shades by their units' ranges."""
     stored = read_arrays(folder / "covtype.npz")
-    lower, upper = np.array(_COVTYPE_LOWER, np.float64), np.array(_COVTYPE_UPPER, np.float64)
+    lower, upper = np.array(COVER_LOWER, np.float64), np.array(COVER_UPPER, np.float64)
     scaled = np.clip((stored["num"] - lower) / (upper - lower), 0.0, 1.0)
     return Table(
         features=np.hstack(

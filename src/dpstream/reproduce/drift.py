@@ -32,7 +32,7 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.report.figure import line_figure
 from dpstream.reproduce.block_track import Track, track
-from dpstream.reproduce.drift_records import forest_records, market_records
+from dpstream.reproduce.real_records import forest_records, market_records
 
 WINDOW = 7
 DECAY = 0.75

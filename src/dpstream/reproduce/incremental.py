@@ -68,6 +68,19 @@ COMPARED_DIMENSION, COMPARED_DRAWS = 54, 16
 STREAM_SEED = 2017
 
 
+def _curve(
+    name: str,
+    expected: str,
+    sizes: Sequence[float],
+    columns: Sequence[FloatArray],
+    *,
+    axis: str = "dimension",
+) -> Curve:
+    """The curve whose points are the draws of excess at each size."""
+    excess = np.column_stack(columns)
+    return Curve(name=name, axis=axis, expected=expected, x=tuple(sizes), excess=excess)
+
+
 def curves(*, draws: int) -> list[Curve]:
     """Excess against records, dimension and epsilon, on the L2 ball."""
     found: list[Curve] = []
@@ -90,8 +103,7 @@ def curves(*, draws: int) -> list[Curve]:
                 )
                 for size in sizes
             ]
-            excess = np.column_stack(columns)
-            found.append(Curve(name=name, axis=axis, expected=slope, x=tuple(sizes), excess=excess))
+            found.append(_curve(name, slope, sizes, columns, axis=axis))
 
     add(
         "PrivIncERM",
@@ -136,8 +148,7 @@ def sparse_curves(*, draws: int) -> list[Curve]:
     def curve(
         name: str, expected: str, sizes: Sequence[int], point: Callable[[int], FloatArray]
     ) -> Curve:
-        excess = np.column_stack([point(size) for size in sizes])
-        return Curve(name=name, axis="dimension", expected=expected, x=tuple(sizes), excess=excess)
+        return _curve(name, expected, sizes, [point(size) for size in sizes])
 
     def descended(learners: Sequence[Any], count: int) -> FloatArray:
         return descent_hardest(
@@ -192,13 +203,7 @@ def popular_curves() -> list[Curve]:
         found["PrivIncReg1"].append(first_excess(first, stream, draws=POPULAR_DRAWS))
         found["PrivIncReg2"].append(second_excess(second, stream, draws=POPULAR_DRAWS))
     return [
-        Curve(
-            name=f"{name}, popular features",
-            axis="dimension",
-            expected="",
-            x=POPULAR_DIMENSIONS,
-            excess=np.column_stack(columns),
-        )
+        _curve(f"{name}, popular features", "", POPULAR_DIMENSIONS, columns)
         for name, columns in found.items()
     ]
 
