@@ -4,12 +4,11 @@ Leaders of neighbouring streams are found by the learner's own code; the distanc
 obey what releases pay for, which is the declared shift and twice the certificate.
 """
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from pocp_claim import claimed
+from pocp_claim import claimed, found_shifts, perturbed
 from scipy import optimize
 
 from dpstream.domain.batch import Batch
@@ -20,25 +19,19 @@ from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.huber import HuberLoss, PseudoHuberLoss
 from dpstream.losses.logistic import LogisticLoss
 from dpstream.mechanisms.public import public_generator
-from dpstream.privacy.budget import Budget
-from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.privacy.unit import Neighbours
 
 STEPS = 12
-NULL = (np.full(2, np.nan), np.nan)
 
 
 def learner(**settings: object) -> POCP:
     given: dict[str, object] = {
-        "domain": Domain.vectors(2, norm_bound=1.0, target_bound=1.0),
-        "budget": Budget(epsilon=1.0, delta=1e-6),
-        "unit": Unit(),
-        "neighbours": Neighbours.ZERO_OUT,
         "releases": STEPS,
         "algorithm": ExactLeader(),
         "loss": HuberLoss(threshold=0.01),
         "modulus": 0.5,
     }
-    return POCP(**(given | settings))  # type: ignore[arg-type]
+    return perturbed(**(given | settings))
 
 
 def leaders(model: POCP, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -50,26 +43,7 @@ def leaders(model: POCP, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def shifts(model: POCP, place: int) -> np.ndarray:
-    """The largest distance found after every step, between neighbours that differ at ``place``."""
-    generator = public_generator(3)
-    own = [(np.array([sign, 0.0]), label) for sign in (1.0, -1.0) for label in (1.0, -1.0)]
-    pairs = [(record, NULL) for record in own]
-    if model.neighbours is Neighbours.REPLACE:
-        pairs += list(itertools.combinations(own, 2))
-    crowds = [
-        (np.full((STEPS, 2), np.nan), np.full(STEPS, np.nan)),
-        (generator.standard_normal((STEPS, 2)), generator.choice([-1.0, 1.0], STEPS)),
-        (np.tile([1.0, 0.0], (STEPS, 1)), np.where(np.arange(STEPS) % 2, 1.0, -1.0)),
-    ]
-    best = np.zeros(STEPS)
-    for (x, y), pair in itertools.product(crowds, pairs):
-        sides = []
-        for features, target in pair:
-            held_x, held_y = x.copy(), y.copy()
-            held_x[place], held_y[place] = features, target
-            sides.append(leaders(model, held_x, held_y))
-        best = np.maximum(best, np.linalg.norm(sides[0] - sides[1], axis=1))
-    return best
+    return found_shifts(model, leaders, place=place, steps=STEPS)
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

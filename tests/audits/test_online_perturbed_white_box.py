@@ -4,15 +4,13 @@ The claimed shift S(t) is compared with the largest found over first records and
 squared is then the sum over releases of (shift / sigma)^2, found and claimed.
 """
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from pocp_claim import claimed
+from pocp_claim import claimed, found_shifts, perturbed
 
 from dpstream.domain.batch import Batch
-from dpstream.domain.domain import Domain
 from dpstream.learners.learner import Tick
 from dpstream.learners.online.online_algorithm import OnlineAlgorithm
 from dpstream.learners.online.pgiga import GradientAscent
@@ -25,7 +23,6 @@ from dpstream.losses.huber import HuberLoss
 from dpstream.losses.logistic import LogisticLoss
 from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.public import public_generator
-from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
 
@@ -38,16 +35,12 @@ ALGORITHMS: dict[str, OnlineAlgorithm] = {
 
 def learner(**settings: object) -> POCP:
     given: dict[str, object] = {
-        "domain": Domain.vectors(2, norm_bound=1.0, target_bound=1.0),
-        "budget": Budget(epsilon=1.0, delta=1e-6),
-        "unit": Unit(),
-        "neighbours": Neighbours.ZERO_OUT,
         "releases": STEPS,
         "algorithm": ImplicitGradientDescent(),
         "loss": HingeLoss(),
         "modulus": 1.0,
     }
-    return POCP(**(given | settings))  # type: ignore[arg-type]
+    return perturbed(**(given | settings))
 
 
 def admitted(model: POCP, x: np.ndarray, y: np.ndarray) -> Batch:
@@ -65,32 +58,8 @@ def values(model: POCP, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array(found)
 
 
-def streams(seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Streams after the differing record: null, random, and aligned with it."""
-    generator = public_generator(seed)
-    x = generator.standard_normal((STEPS, 2))
-    y = generator.choice([-1.0, 1.0], STEPS)
-    aligned = np.tile([1.0, 0.0], (STEPS, 1))
-    null = np.full((STEPS, 2), np.nan)
-    return [(null, y), (x, y), (aligned, np.where(np.arange(STEPS) % 2, 1.0, -1.0))]
-
-
 def shifts(model: POCP, place: int) -> np.ndarray:
-    """The largest distance found at every step between neighbours that differ at ``place``."""
-    best = np.zeros(STEPS)
-    null = (np.full(2, np.nan), np.nan)
-    own = [(np.array([sign, 0.0]), label) for sign in (1.0, -1.0) for label in (1.0, -1.0)]
-    pairs = [(record, null) for record in own]
-    if model.neighbours is Neighbours.REPLACE:
-        pairs = list(itertools.product(own, own))
-    for (x, y), (first, second) in itertools.product(streams(3), pairs):
-        sides = []
-        for features, target in (first, second):
-            held_x, held_y = x.copy(), y.copy()
-            held_x[place], held_y[place] = features, target
-            sides.append(values(model, held_x, held_y))
-        best = np.maximum(best, np.linalg.norm(sides[0] - sides[1], axis=1))
-    return best
+    return found_shifts(model, values, place=place, steps=STEPS)
 
 
 CASES: list[tuple[str, GeneralisedLinearLoss, float, float | None]] = [
@@ -207,7 +176,9 @@ def test_released_noise_has_the_claimed_scale() -> None:
     # Sum over releases and coordinates of squared standardised noise is chi-square; with n terms
     # its relative deviation is sqrt(2/n), and 5.4 of them are exceeded with probability < 1e-6.
     model = learner(releases=None)
-    batch = admitted(model, *streams(5)[1])
+    generator = public_generator(5)
+    x, y = generator.standard_normal((STEPS, 2)), generator.choice([-1.0, 1.0], STEPS)
+    batch = admitted(model, x, y)
     terms: list[float] = []
     for seed in range(60):
         state, source = model.init(), NoiseSource.insecure(seed)

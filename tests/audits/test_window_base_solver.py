@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from watched_fits import watched_fits
 
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
-from dpstream.learners.learner import Tick
 from dpstream.learners.window.block_learner import BlockLearner
-from dpstream.learners.window.fit import BlockSolver, FitPlan
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.huber import HuberLoss
-from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event, GaussianEvent, PureEvent
@@ -55,26 +53,6 @@ def learners(base: Solver, noise: NoiseKind, **changes: Any) -> list[BlockLearne
     ]
 
 
-def fits_of(learner: BlockLearner, batch: Batch) -> list[tuple[FitPlan, int]]:
-    """Every fit of a run: its plan and its first block."""
-    seen: list[tuple[FitPlan, int]] = []
-    original = BlockSolver.fit
-
-    def watched(self: BlockSolver, plan: FitPlan, rows: Batch, **given: Any) -> Any:
-        seen.append((plan, given["address"][1]))
-        return original(self, plan, rows, **given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BlockSolver, "fit", watched)
-        state, noise = learner.init(), Noise.insecure(11)
-        for number in range(1, BLOCKS + 1):
-            learner.learn(state, batch.slice((number - 1) * RECORDS, number * RECORDS))
-            tick = Tick(number=number, records=number * RECORDS)
-            learner.close(state, tick)
-            learner.release(state, tick, noise)
-    return seen
-
-
 def price(event: Event) -> float:
     if isinstance(event, GaussianEvent):
         return event.mu**2
@@ -107,7 +85,7 @@ def test_descents_of_neighbours_pay_at_most_the_claim_wherever_a_unit_stands(
     largest = 0.0
     for learner in learners(base, noise, unit=unit):
         (opening,) = learner.opening_events()
-        fits = fits_of(learner, batch)
+        fits = watched_fits(learner, batch)
         for held in places.values():
             first, second = batch.rows.copy(), batch.rows.copy()
             for block, number in Counter(held).items():
@@ -115,7 +93,7 @@ def test_descents_of_neighbours_pay_at_most_the_claim_wherever_a_unit_stands(
                     first[block * RECORDS + slot] = far
                     second[block * RECORDS + slot] = 0.0
             total = 0.0
-            for plan, start in fits:
+            for plan, start, _ in fits:
                 assert plan.course is not None
                 span = slice(start * RECORDS, (start + plan.size) * RECORDS)
                 ends = [
@@ -142,7 +120,7 @@ def test_the_fits_that_use_a_block_cost_together_what_is_charged(
     ):
         for learner in learners(base, noise, unit=unit):
             paid = np.zeros(BLOCKS)
-            for plan, start in fits_of(learner, stream()):
+            for plan, start, _ in watched_fits(learner, stream()):
                 paid[start : start + plan.size] += price(plan.noise.event("fit"))
             (opening,) = learner.opening_events()
             assert paid.max() <= price(opening)

@@ -4,19 +4,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from watched_fits import watched_fits
 
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
-from dpstream.learners.learner import Tick
 from dpstream.learners.window.basic_release import BasicRelease
 from dpstream.learners.window.block_learner import BlockLearner
 from dpstream.learners.window.continual_release import ContinualRelease
 from dpstream.learners.window.decayed_release import DecayedRelease
-from dpstream.learners.window.fit import BlockSolver, FitPlan
+from dpstream.learners.window.fit import FitPlan
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.huber import HuberLoss
-from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent, PureEvent
@@ -53,28 +52,6 @@ def learners(neighbours: Neighbours, noise: str) -> list[BlockLearner]:
     ]
 
 
-def fits_of(
-    learner: BlockLearner, batch: Batch, monkeypatch: pytest.MonkeyPatch
-) -> list[tuple[FitPlan, int, Any]]:
-    """Every fit of one run: its plan, its first block, and the centre it was given."""
-    seen: list[tuple[FitPlan, int, Any]] = []
-    original = BlockSolver.fit
-
-    def watched(self: BlockSolver, plan: FitPlan, rows: Batch, **given: Any) -> Any:
-        seen.append((plan, given["address"][1], given["centre"]))
-        return original(self, plan, rows, **given)
-
-    monkeypatch.setattr(BlockSolver, "fit", watched)
-    state, noise = learner.init(), Noise.insecure(11)
-    for number in range(1, BLOCKS + 1):
-        learner.learn(state, batch.slice((number - 1) * RECORDS, number * RECORDS))
-        tick = Tick(number=number, records=number * RECORDS)
-        learner.close(state, tick)
-        learner.release(state, tick, noise)
-    monkeypatch.undo()
-    return seen
-
-
 def paid(
     learner: BlockLearner,
     fits: list[tuple[FitPlan, int, Any]],
@@ -103,7 +80,7 @@ def paid(
 @pytest.mark.parametrize("noise", ["gaussian", "spherical_laplace"])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_window_worst_neighbours_pay_the_claim_and_no_more(
-    neighbours: Neighbours, noise: str, monkeypatch: pytest.MonkeyPatch
+    neighbours: Neighbours, noise: str
 ) -> None:
     draw = public_generator(4)
     for learner in learners(neighbours, noise):
@@ -114,7 +91,7 @@ def test_window_worst_neighbours_pay_the_claim_and_no_more(
         assert claim is not None
         rows = draw.normal(size=(BLOCKS * RECORDS, 3))
         batch = DOMAIN.admit(rows, draw.uniform(-1, 1, len(rows)))
-        fits = fits_of(learner, batch, monkeypatch)
+        fits = watched_fits(learner, batch)
         worst = 0.0
         for block in range(BLOCKS):
             position = block * RECORDS + 1

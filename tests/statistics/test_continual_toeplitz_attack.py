@@ -5,30 +5,25 @@ are fixed; limits leave an honest mechanism a false alarm of FALSE_ALARM per che
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sum_attack import FALSE_ALARM, MU, ONE, RUNS, TICKS, Rescaled, mechanism_of, sum_attack
 
 from dpstream.domain.lattice import ExactVector
 from dpstream.mechanisms.continual.blt import BufferedToeplitz, buffered_toeplitz, standard_filter
 from dpstream.mechanisms.continual.chain import ToeplitzChain
 from dpstream.mechanisms.continual.decayed import decayed_toeplitz
 from dpstream.mechanisms.continual.expiring import EXACT, ExpiringToeplitz, expiring_toeplitz
-from dpstream.mechanisms.continual.node_noise import NoiseKind
 from dpstream.mechanisms.continual.sliding import sliding_toeplitz
-from dpstream.mechanisms.continual.strategy import Node, Participation, Strategy
+from dpstream.mechanisms.continual.strategy import Participation, Strategy
 from dpstream.mechanisms.continual.sum import ContinualSum
 from dpstream.mechanisms.continual.toeplitz import SquareRootToeplitz
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
-from dpstream.release import Measurement
 from dpstream.testing.attack import (
-    averaging_attack,
-    failures,
-    likelihood_ratio_attack,
     separation_finding,
-    whiteness_attack,
 )
 from dpstream.testing.strategy_law import (
     decay_target,
@@ -38,12 +33,7 @@ from dpstream.testing.strategy_law import (
     window_target,
 )
 
-FALSE_ALARM = 1e-6
 QUANTILE = 4.9  # of the standard normal, two-sided, at FALSE_ALARM
-RUNS = 4000
-TICKS = 24
-MU = 1.5333  # epsilon 8 at delta 1e-6: separations are told apart within a few per cent
-ONE = 1 << 20
 
 
 def short_chain() -> ToeplitzChain:
@@ -136,63 +126,13 @@ def test_the_decoder_of_a_million_ticks_has_the_stated_response() -> None:
     assert math.fsum(response**2) == pytest.approx(strategy.variance(10**6), rel=1e-9)
 
 
-def mechanism_of(strategy: Strategy, model: type[ContinualSum] = ContinualSum) -> ContinualSum:
-    return model(
-        strategy=strategy,
-        dimension=RUNS,
-        increment_exponent=-20,
-        increment_bound=1.0,
-        record_shift=1.0,
-        participation=Participation(),
-        kind=NoiseKind.GAUSSIAN,
-        strength=MU,
-    )
-
-
-def outputs(mechanism: ContinualSum, seed: int, *, record: int | None) -> np.ndarray:
-    """Released sums, runs by ticks, of a stream that is zero but for one record of norm 1."""
-    state, noise = mechanism.init(), Noise.insecure(seed)
-    released = np.zeros((mechanism.dimension, TICKS))
-    for tick in range(1, TICKS + 1):
-        value = np.full(mechanism.dimension, ONE if tick == record else 0, np.int64)
-        mechanism.absorb(state, ExactVector.from_integers(value, -20))
-        released[:, tick - 1] = mechanism.release(state, noise)[1]
-    return released
-
-
-def attack(
-    broken: ContinualSum, honest: ContinualSum, target: np.ndarray, record: int
-) -> dict[str, list[str]]:
-    """What each attack finds wrong with a mechanism that claims to be the honest one."""
-    without = outputs(broken, 11, record=None)
-    present = outputs(broken, 12, record=record)
-    shift = target[:, record - 1]
-    every = range(1, TICKS + 1)
-    covariance = np.array(
-        [[honest.covariance(min(s, t), max(s, t))[0] for t in every] for s in every]
-    )
-    law = {"shift": shift, "covariance": covariance, "false_alarm": FALSE_ALARM}
-    return {
-        "likelihood": failures(likelihood_ratio_attack(without, present, **law)),
-        "averaging": failures(averaging_attack(without, present, **law)),
-        "whiteness": failures(
-            whiteness_attack(present, mean=shift, covariance=covariance, false_alarm=FALSE_ALARM)
-        ),
-    }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Louder(ContinualSum):
+class Louder(Rescaled):
     """More noise than it claims."""
 
     factor = 1.25
 
-    def _measure(self, node: Node, noise: Noise) -> Measurement:
-        return super()._measure(replace(node, weight=node.weight * self.factor), noise)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Quieter(Louder):
+class Quieter(Rescaled):
     """Less noise than it claims."""
 
     factor = 0.8
@@ -220,7 +160,7 @@ class Redrawn(ContinualSum):
 def test_honest_mechanisms_withstand_every_attack(name: str, record: int) -> None:
     strategy, target = STRATEGIES[name]
     honest = mechanism_of(strategy)
-    found = attack(honest, honest, target, record)
+    found = sum_attack(honest, honest, target[:, record - 1], record)
     assert found == {"likelihood": [], "averaging": [], "whiteness": []}
 
 
@@ -228,13 +168,13 @@ def test_honest_mechanisms_withstand_every_attack(name: str, record: int) -> Non
 @pytest.mark.parametrize("kind", [Louder, Quieter])
 def test_wrong_scales_are_found_by_every_attack(name: str, kind: type[ContinualSum]) -> None:
     strategy, target = STRATEGIES[name]
-    found = attack(mechanism_of(strategy, kind), mechanism_of(strategy), target, 1)
+    found = sum_attack(mechanism_of(strategy, kind), mechanism_of(strategy), target[:, 0], 1)
     assert all(found.values())
 
 
 def test_noise_drawn_again_is_found() -> None:
     strategy, target = STRATEGIES["blt"]
-    found = attack(mechanism_of(strategy, Redrawn), mechanism_of(strategy), target, 1)
+    found = sum_attack(mechanism_of(strategy, Redrawn), mechanism_of(strategy), target[:, 0], 1)
     assert found["averaging"]
     assert found["whiteness"]
 
@@ -299,5 +239,5 @@ def test_a_wrong_claim_of_sensitivity_is_found() -> None:
     honest, target = STRATEGIES["blt"]
     response = standard_filter(TICKS)
     careless = Careless(horizon=TICKS, rates=response.rates, scales=response.scales)
-    found = attack(mechanism_of(careless), mechanism_of(honest), target, 1)
+    found = sum_attack(mechanism_of(careless), mechanism_of(honest), target[:, 0], 1)
     assert all(found.values())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from sum_attack import FALSE_ALARM, MU, ONE, RUNS, TICKS, Rescaled, mechanism_of, sum_attack
 
 from dpstream.domain.lattice import ExactVector
 from dpstream.mechanisms.continual.honaker import HonakerTree
@@ -20,85 +21,30 @@ from dpstream.mechanisms.continual.tree import BinaryTree
 from dpstream.mechanisms.continual.window_tree import (
     EXPIRED,
     WindowTree,
-    WindowTreeEncoder,
 )
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.release import Measurement
 from dpstream.testing.attack import (
-    averaging_attack,
     failures,
-    likelihood_ratio_attack,
     separation_finding,
     spherical_attack,
-    whiteness_attack,
 )
+from dpstream.testing.control_sum import RefreshedWindowTree
 from dpstream.testing.strategy_law import check_expiry
-
-FALSE_ALARM = 1e-6
-RUNS = 4000
-TICKS = 24
-MU = 1.5333  # epsilon 8 at delta 1e-6: separations are told apart within a few per cent
-ONE = 1 << 20
-
-
-def mechanism_of(strategy: Strategy, model: type[ContinualSum] = ContinualSum, **changes):
-    parameters = {
-        "strategy": strategy,
-        "dimension": RUNS,
-        "increment_exponent": -20,
-        "increment_bound": 1.0,
-        "record_shift": 1.0,
-        "participation": Participation(),
-        "kind": NoiseKind.GAUSSIAN,
-        "strength": MU,
-    }
-    return model(**(parameters | changes))
-
-
-def outputs(mechanism: ContinualSum, seed: int, *, record: int | None, ticks: int = TICKS):
-    """Released sums, runs by ticks, of a stream that is zero but for one record of norm 1."""
-    state, noise = mechanism.init(), Noise.insecure(seed)
-    released = np.zeros((mechanism.dimension, ticks))
-    for tick in range(1, ticks + 1):
-        value = np.full(mechanism.dimension, ONE if tick == record else 0, np.int64)
-        mechanism.absorb(state, ExactVector.from_integers(value, -20))
-        released[:, tick - 1] = mechanism.release(state, noise)[1]
-    return released
-
-
-def claimed_covariance(mechanism: ContinualSum, ticks: int = TICKS) -> np.ndarray:
-    every = range(1, ticks + 1)
-    return np.array([[mechanism.covariance(min(s, t), max(s, t))[0] for t in every] for s in every])
 
 
 def attack(broken: ContinualSum, honest: ContinualSum, record: int) -> dict[str, list[str]]:
-    """What each attack finds wrong with a mechanism that claims to be the honest one."""
-    without = outputs(broken, 11, record=None)
-    present = outputs(broken, 12, record=record)
-    shift = (np.arange(1, TICKS + 1) >= record).astype(float)
-    covariance = claimed_covariance(honest)
-    law = {"shift": shift, "covariance": covariance, "false_alarm": FALSE_ALARM}
-    return {
-        "likelihood": failures(likelihood_ratio_attack(without, present, **law)),
-        "averaging": failures(averaging_attack(without, present, **law)),
-        "whiteness": failures(
-            whiteness_attack(present, mean=shift, covariance=covariance, false_alarm=FALSE_ALARM)
-        ),
-    }
+    """What each attack finds wrong with a running sum that claims to be the honest one."""
+    return sum_attack(broken, honest, np.arange(1, TICKS + 1) >= record, record)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Louder(ContinualSum):
+class Louder(Rescaled):
     """Twice the noise that it claims."""
 
     factor = 2.0
 
-    def _measure(self, node: Node, noise: Noise) -> Measurement:
-        return super()._measure(replace(node, weight=node.weight * self.factor), noise)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Quieter(Louder):
+class Quieter(Rescaled):
     """Half the noise that it claims."""
 
     factor = 0.5
@@ -141,7 +87,11 @@ STRATEGIES: list[Strategy] = [BinaryTree(TICKS), HonakerTree(TICKS), Hybrid()]
 @pytest.mark.parametrize("record", [1, 9, 24])
 def test_honest_mechanisms_withstand_every_attack(strategy: Strategy, record: int) -> None:
     honest = mechanism_of(strategy)
-    assert attack(honest, honest, record) == {"likelihood": [], "averaging": [], "whiteness": []}
+    assert attack(honest, honest, record) == {
+        "likelihood": [],
+        "averaging": [],
+        "whiteness": [],
+    }
 
 
 def test_the_discrete_gaussian_has_the_same_law() -> None:
@@ -222,30 +172,6 @@ def test_an_expired_record_is_published_exactly(window: int) -> None:
     np.testing.assert_allclose(published, 1.0, atol=2.0**-20)
     before = node_outputs(mechanism, 23, record=record, ticks=record + window - 1)
     assert not any(nodes.any() for address, nodes in before.items() if address[0] == EXPIRED)
-
-
-class RefreshedEncoder(WindowTreeEncoder):
-    """Measures what is left of a node again whenever some of it expires."""
-
-    def nodes(self):
-        start, tick = self._start, self._tick
-        handed = list(super().nodes())
-        for level in range(1, self._strategy.top + 1):
-            first = start >> level << level
-            end = first + (1 << level)
-            if first < start < end <= tick:
-                left = self._sums[end - start].copy()
-                left.subtract(self._sums[0])
-                handed.append(self._node((100 + level, start), left, 1.0))
-        return handed
-
-
-@dataclass(frozen=True)
-class RefreshedWindowTree(WindowTree):
-    """Breaks the third rule: nodes with expired and live records are refreshed."""
-
-    def encoder(self, dimension: int, *, increment_exponent: int, node_exponent: int):
-        return RefreshedEncoder(self, dimension, increment_exponent, node_exponent)
 
 
 @pytest.mark.parametrize("window", [4, 8])

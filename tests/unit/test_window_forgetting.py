@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from block_settings import block_settings
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
@@ -26,21 +27,10 @@ from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.mechanism import Noise
 from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
-from dpstream.privacy.unit import Neighbours, Unit
 
 DOMAIN = Domain.vectors(3, norm_bound=1.0, target_bound=1.0)
 RECORDS = 20
-COMMON: dict[str, Any] = {
-    "domain": DOMAIN,
-    "budget": Budget(epsilon=1.0, delta=1e-6),
-    "unit": Unit(),
-    "neighbours": Neighbours.ZERO_OUT,
-    "horizon": None,
-    "loss": SquaredLoss(),
-    "block_records": RECORDS,
-    "ridge": 0.5,
-    "radius": 4.0,
-}
+COMMON = block_settings(DOMAIN, block_records=RECORDS, loss=SquaredLoss(), radius=4.0)
 TRUTH = np.array([0.6, -0.3, 0.2])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from block_settings import block_settings
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
@@ -37,23 +38,13 @@ from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import GaussianEvent, PureEvent
 from dpstream.privacy.ledger import Ledger
-from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.privacy.unit import Unit
 from dpstream.solvers.permuted_sgd import PermutedSGD
 from dpstream.testing.small_stream import ArraySource
 
 DOMAIN = Domain.vectors(3, norm_bound=1.0, target_bound=1.0, intercept=True)
 RECORDS = 10
-COMMON: dict[str, Any] = {
-    "domain": DOMAIN,
-    "budget": Budget(epsilon=1.0, delta=1e-6),
-    "unit": Unit(),
-    "neighbours": Neighbours.ZERO_OUT,
-    "horizon": None,
-    "loss": LogisticLoss(),
-    "block_records": RECORDS,
-    "ridge": 0.5,
-    "radius": 3.0,
-}
+COMMON = block_settings(DOMAIN, block_records=RECORDS, loss=LogisticLoss(), radius=3.0)
 
 
 def changed(**changes: Any) -> dict[str, Any]:
