@@ -109,8 +109,13 @@ def test_solver_output_and_objective_plans_fit_the_budget_exactly_once(solver: A
 def test_solver_output_shares_compose(solver: Any) -> None:
     ledger = Ledger(BUDGET, Unit())
     for fraction in (0.25, 0.25, 0.5):
-        for event in solver.plan(problem_of(), Share(budget=BUDGET, fraction=fraction)).events:
+        events = solver.plan(problem_of(), Share(budget=BUDGET, fraction=fraction)).events
+        for event in events:
             ledger.charge(event)
+    # The shares are the whole budget: nothing of it is left for the smallest of them.
+    assert not ledger.admits(
+        solver.plan(problem_of(), Share(budget=BUDGET, fraction=0.25)).events[0]
+    )
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
