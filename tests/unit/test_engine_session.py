@@ -2,6 +2,7 @@ import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -281,6 +282,50 @@ class VanishingSource(ArraySource):
     def chunks(self, offset: int):
         yield from list(super().chunks(offset))[:2]
         raise OSError(5, "Input/output error")
+
+
+def test_an_iterator_of_a_closed_session_takes_nothing_more():
+    store, records = MemoryStore(), ArraySource(small_records(40), [40])
+    stream = small_stream(
+        charge_each=True, horizon=9, schedule=EveryRecords(records=10, publish_every=2)
+    )
+    stale = Session(stream, store=store)
+    running = stale.run(records)
+    assert next(running).tick == 2
+    stale.close()
+    with Session(stream, store=store) as session:
+        with pytest.raises(StoreError, match="has ended or failed"):
+            next(running)
+        assert [release.tick for release in session.run(records)] == [4]
+        assert len(store.ledger()) == 2
+
+
+def test_a_second_thread_is_refused_and_takes_nothing():
+    told: list[str] = []
+    rows = small_records(20)
+
+    def intrude() -> None:
+        for use in (lambda: next(session.learn(second)), session.checkpoint):
+            try:
+                use()
+            except StoreError as refused:
+                told.append(str(refused))
+
+    def meanwhile(step: str) -> None:
+        if step == "learned" and session.tick == 1:
+            thread = Thread(target=intrude)
+            thread.start()
+            thread.join()
+
+    store = MemoryStore()
+    session = Session(small_stream(charge_each=True, horizon=9), store=store, on_step=meanwhile)
+    first, second = ArraySource(rows, [10]).chunks(0)
+    with session:
+        assert [release.tick for release in session.learn(first)] == [1]
+        assert len(told) == 2
+        assert all("another thread is using this session" in each for each in told)
+        assert [release.tick for release in session.learn(second)] == [2]
+    assert len(store.ledger()) == 2
 
 
 def test_a_vanished_source_is_one_clear_line_and_loses_nothing():

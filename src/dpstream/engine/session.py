@@ -17,9 +17,10 @@ and the next run goes on filling it.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from threading import Lock
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -66,7 +67,7 @@ State = TypeVar("State")
 
 
 class Session(Uncopyable, Generic[State]):
-    """A running stream: records in, releases out. For one thread at a time.
+    """A running stream: records in, releases out. For one thread at a time; a second is refused.
 
     ``with Session(stream, store=SqliteStore("stream.db")) as session:`` and within it ``for release
     in session.run(source):`` is the whole use of it.
@@ -124,6 +125,7 @@ class Session(Uncopyable, Generic[State]):
         self._on_step = on_step
         self._on_progress = on_progress
         self._threads = ThreadpoolController()
+        self._busy = Lock()
         self._failed = False
         self._asked = False
         self._batch: Batch | None = None
@@ -240,8 +242,25 @@ class Session(Uncopyable, Generic[State]):
         Raises:
             SchemaError: if the records do not fit the domain; none of the chunk was taken.
         """
-        self._require_usable()
         require_kind(chunk, RawChunk, "chunk", "hand records to run, in MemorySource(records)")
+        with self._alone():
+            batch, segments = self._opened(chunk)
+        while segments.peek() is not None:
+            with self._alone():
+                releases = self._next_releases(batch, segments)
+            yield from releases
+        self._batch = None
+        self._on_progress(
+            Progress(
+                records=self._position.records,
+                ticks=self._position.tick - 1,
+                releases=self._published,
+            )
+        )
+
+    def _opened(self, chunk: RawChunk) -> tuple[Batch, Lookahead[Segment]]:
+        """A chunk's admitted records, and the ticks they lie in."""
+        self._require_usable()
         if chunk.offset != self._position.records:
             raise SourceError(
                 f"{chunk.origin} continues at record {chunk.offset} but the stream stands at "
@@ -254,19 +273,8 @@ class Session(Uncopyable, Generic[State]):
         self._participation.open_chunk(batch)
         self._batch = batch
         self._on_step("admitted")
-        segments = Lookahead(
-            stream.schedule.segments(self._position, len(batch), self._times(batch))
-        )
-        while segments.peek() is not None:
-            yield from self._next_releases(batch, segments)
-        self._batch = None
-        self._on_progress(
-            Progress(
-                records=self._position.records,
-                ticks=self._position.tick - 1,
-                releases=self._published,
-            )
-        )
+        times = self._times(batch)
+        return batch, Lookahead(stream.schedule.segments(self._position, len(batch), times))
 
     def _next_releases(self, batch: Batch, segments: Lookahead[Segment]) -> list[Release[Model]]:
         """Take records up to and including the next transaction's releases, or all of them."""
@@ -275,6 +283,7 @@ class Session(Uncopyable, Generic[State]):
                 "other records were taken while these were half taken, and taking the rest would "
                 "count them twice; advance one iterator of releases to its end before the next"
             )
+        self._require_usable()
         ready: list[Ready] = []
         with self._single_thread():
             while (segment := segments.peek(safe=bool(ready))) is not None:
@@ -350,10 +359,11 @@ class Session(Uncopyable, Generic[State]):
 
     def checkpoint(self) -> None:
         """Make everything read so far durable, the open tick included, without a release."""
-        self._require_usable()
-        if self._position != self._committed:
-            self._commit()
-            self._on_step("checkpointed")
+        with self._alone():
+            self._require_usable()
+            if self._position != self._committed:
+                self._commit()
+                self._on_step("checkpointed")
 
     def _commit(
         self,
@@ -414,6 +424,20 @@ class Session(Uncopyable, Generic[State]):
     def _single_thread(self) -> AbstractContextManager[object]:
         # Two BLAS threads on busy cores are many times slower than one.
         return self._threads.limit(limits=1)
+
+    @contextmanager
+    def _alone(self) -> Generator[None, None, None]:
+        # Two threads in one tick would add records to each other's measurements, and charge a
+        # ledger that both found unspent.
+        if not self._busy.acquire(blocking=False):
+            raise StoreError(
+                "another thread is using this session, which is for one at a time; nothing was "
+                "taken: wait for it, and hand these records in after its own"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
 
     def _require_usable(self) -> None:
         if self._failed:
