@@ -36,16 +36,18 @@ def build(
     count: bool = False,
     unit: Unit | None = None,
     horizon: int | None = HORIZON,
+    budget: Budget = BUDGET,
+    tick_records: int | None = 8,
 ) -> RunningSum:
     return RunningSum(
         domain=Domain.vectors(2, norm_bound=1.0),
-        budget=BUDGET,
+        budget=budget,
         unit=unit or Unit(),
         neighbours=neighbours,
         horizon=horizon,
         strategy=strategy,
         count=count,
-        tick_records=8,
+        tick_records=tick_records,
     )
 
 
@@ -209,7 +211,7 @@ def test_forgetting_sums_protect_records_for_ever(window: int | None, decay: flo
 def test_limits_are_refused() -> None:
     learner = build()
     state = learner.init()
-    with pytest.raises(ConfigurationError, match="tick_records = 8"):
+    with pytest.raises(ConfigurationError, match="public bound of 8 records"):
         learner.learn(state, learner.domain.admit(np.zeros((9, 2))))
     for number in range(1, HORIZON + 1):
         learner.close(state, Tick(number=number, records=number))
@@ -224,3 +226,19 @@ def test_limits_are_refused() -> None:
             horizon=3,
             tick_records=0,
         )
+
+
+@pytest.mark.parametrize(("epsilon", "bound"), [(1e-3, 1 << 20), (1.0, 1 << 18)])
+def test_without_a_declared_tick_the_largest_that_fits_is_taken(epsilon: float, bound: int) -> None:
+    budget = Budget(epsilon=epsilon, delta=1e-6)
+    learner = build(budget=budget, horizon=None, tick_records=None)
+    assert learner.most_records == learner.describe()["tick_records"] == bound
+    assert learner.sum == build(budget=budget, horizon=None, tick_records=bound).sum
+    with pytest.raises(ConfigurationError, match=f"tick_records is .*at most {bound}"):
+        build(budget=budget, horizon=None, tick_records=1 << 30)
+
+
+def test_no_smaller_tick_is_named_where_there_is_none() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        build(budget=Budget(epsilon=1e16, delta=1e-6), tick_records=1 << 10)
+    assert "tick_records" not in str(refused.value)

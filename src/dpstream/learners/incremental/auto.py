@@ -21,6 +21,7 @@ from dpstream.learners.incremental.priv_inc_reg1 import PrivIncReg1
 from dpstream.learners.incremental.priv_inc_reg2 import PrivIncReg2
 from dpstream.learners.incremental.prospect import DRAWS, LOOKS, Incremental, Prospect, prospect
 from dpstream.learners.learner import Arrays, Outcome, OwnDraw, Tick
+from dpstream.learners.limit import check_tick_records
 from dpstream.losses.squared import SquaredLoss
 from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
 from dpstream.mechanisms.continual.strategy import Promise, Strategy
@@ -134,8 +135,7 @@ class AutoIncremental:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", NoiseKind.of(self.noise))
-        if self.tick_records < 1:
-            raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
+        check_tick_records(self.tick_records)
         if self.draws < 1:
             raise ConfigurationError(f"draws is {self.draws}; it must be at least 1")
         comparison = self._compare()

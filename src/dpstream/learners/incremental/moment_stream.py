@@ -15,8 +15,14 @@ from dpstream.arrays import FloatArray, IntArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
-from dpstream.errors import ConfigurationError, HorizonReached
+from dpstream.errors import ConfigurationError
 from dpstream.learners.learner import Arrays
+from dpstream.learners.limit import (
+    TICK_BOUNDS,
+    check_tick_records,
+    require_room,
+    require_within_horizon,
+)
 from dpstream.mechanisms.continual.blt import STANDARD_BUFFERS
 from dpstream.mechanisms.continual.blt_table import FILTERS
 from dpstream.mechanisms.continual.chain import ToeplitzChain
@@ -29,9 +35,6 @@ from dpstream.mechanisms.moments import MomentLayout, moment_sensitivity
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.release import Measurement
 from dpstream.solvers.description import described
-
-TICK_BITS = range(20, 9, -2)
-"""Default bounds on the records of a tick, largest first: they size integers, not noise."""
 
 LEAST_TICK = 1 << 14
 """Smaller bounds are taken only where no strategy has a lattice for this one."""
@@ -64,8 +67,7 @@ def check_declaration(domain: Domain, unit: Unit, tick_records: int | None) -> N
     """
     if domain.target_count == 0:
         raise ConfigurationError("the domain has no targets; a regression needs at least one")
-    if tick_records is not None and tick_records < 1:
-        raise ConfigurationError(f"tick_records is {tick_records}; it must be at least 1")
+    check_tick_records(tick_records)
     if unit.period == "window":
         raise ConfigurationError(
             "the unit's cap counts over a window, but this learner never forgets a record; "
@@ -108,12 +110,7 @@ class MomentStream:
             ConfigurationError: if the tick has more records than its public bound; nothing of
                 the batch is absorbed.
         """
-        bound = self.most_records
-        if state.open_records + len(batch) > bound:
-            raise ConfigurationError(
-                f"a tick holds more than its public bound of {bound} records; declare a larger "
-                "tick_records, or close ticks more often"
-            )
+        require_room(state.open_records + len(batch), self.most_records)
         state.open.add(batch)
         state.open_records += len(batch)
 
@@ -123,11 +120,7 @@ class MomentStream:
         Raises:
             HorizonReached: past the declared horizon; nothing is absorbed.
         """
-        if self.horizon is not None and state.sum.tick >= self.horizon:
-            raise HorizonReached(
-                f"{self.name} has closed the {self.horizon} ticks of its horizon; declare a "
-                "longer one, or none, before the stream starts"
-            )
+        require_within_horizon(self.name, closed=state.sum.tick, horizon=self.horizon)
         self.sum.absorb(state.sum, self.layout.select(state.open.take()))
         state.open_records = 0
 
@@ -234,9 +227,8 @@ def _calibrations(
     if tick_records is not None:
         yield from ((candidate, tick_records) for candidate in candidates)
         return
-    bounds = [1 << bits for bits in TICK_BITS]
     for ample in (True, False):
-        chosen = [records for records in bounds if (records >= LEAST_TICK) is ample]
+        chosen = [records for records in TICK_BOUNDS if (records >= LEAST_TICK) is ample]
         yield from itertools.product(candidates, chosen)
 
 

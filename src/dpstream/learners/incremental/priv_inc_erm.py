@@ -17,7 +17,7 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.lattice import ExactVector
 from dpstream.domain.moments import MOMENT_EXPONENT, MomentAccumulator
-from dpstream.errors import ConfigurationError, HorizonReached
+from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.learners.covering import covering
 from dpstream.learners.description import described_scores
@@ -28,6 +28,7 @@ from dpstream.learners.incremental.refit_schedule import (
     refit_fraction,
 )
 from dpstream.learners.learner import Arrays, Outcome, Tick
+from dpstream.learners.limit import require_within_horizon
 from dpstream.losses.loss import Loss
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.mechanisms.continual.strategy import Promise
@@ -309,11 +310,7 @@ class PrivIncERM:
         Raises:
             HorizonReached: past the declared horizon.
         """
-        if self.horizon is not None and state.closed >= self.horizon:
-            raise HorizonReached(
-                f"{self.name} has closed the {self.horizon} ticks of its horizon; declare a "
-                "longer one, or none, before the stream starts"
-            )
+        require_within_horizon(self.name, closed=state.closed, horizon=self.horizon)
         state.closed += 1
 
     def release(self, state: HistoryState, tick: Tick, noise: Noise) -> Outcome:

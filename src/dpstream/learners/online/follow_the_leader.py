@@ -9,6 +9,7 @@ moments measured in the same stack tell the approximations' curvature.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,10 +18,16 @@ from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.domain.moments import MOMENT_EXPONENT
-from dpstream.errors import ConfigurationError, HorizonReached
+from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet
 from dpstream.learners.description import described_scores
 from dpstream.learners.learner import Arrays, Outcome, Tick
+from dpstream.learners.limit import (
+    check_tick_records,
+    largest_that_fits,
+    require_room,
+    require_within_horizon,
+)
 from dpstream.learners.online.gradient_stack import (
     Curvature,
     GradientStack,
@@ -45,9 +52,6 @@ from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.solvers.description import described
-
-TICK_BITS = range(20, 9, -2)
-"""Default bounds on the records of a tick, largest first: they size integers, not noise."""
 
 WIDEST_FULL = 256
 """Up to so many parameters per class all second moments are measured, above only squares."""
@@ -135,8 +139,7 @@ class FollowTheLeader:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ConfigurationError(f"{name} is {value}; it must be positive and finite")
-        if self.tick_records is not None and self.tick_records < 1:
-            raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
+        check_tick_records(self.tick_records)
 
     def _choose_stack(self) -> GradientStack:
         curvature = self.curvature
@@ -199,12 +202,10 @@ class FollowTheLeader:
                     f"the unit's cap counts over a window, but {strategy.name!r} protects records "
                     "for ever; cap over the stream's life"
                 )
-            bounds = [1 << bits for bits in TICK_BITS]
-            for records in bounds if self.tick_records is None else [self.tick_records]:
-                try:
-                    return self._calibrated(strategy, records)
-                except ConfigurationError as refusal:
-                    refusals.append(refusal)
+            try:
+                return largest_that_fits(partial(self._calibrated, strategy), self.tick_records)
+            except ConfigurationError as refusal:
+                refusals.append(refusal)
         raise refusals[0]
 
     def _calibrated(self, strategy: Strategy, records: int) -> ContinualSum:
@@ -282,12 +283,7 @@ class FollowTheLeader:
             ConfigurationError: if the tick has more records than its public bound; nothing of
                 the batch is absorbed.
         """
-        bound = self.most_records
-        if state.open_records + len(batch) > bound:
-            raise ConfigurationError(
-                f"a tick holds more than its public bound of {bound} records; declare a larger "
-                "tick_records, or close ticks more often"
-            )
+        require_room(state.open_records + len(batch), self.most_records)
         self.stack.add(state.open, batch, state.point)
         state.open_records += len(batch)
 
@@ -298,11 +294,7 @@ class FollowTheLeader:
             HorizonReached: past the declared horizon; nothing is absorbed.
             ConfigurationError: if ticks follow a clock and records are not counted.
         """
-        if self.horizon is not None and state.sum.tick >= self.horizon:
-            raise HorizonReached(
-                f"{self.name} has closed the {self.horizon} ticks of its horizon; declare a "
-                "longer one, or none, before the stream starts"
-            )
+        require_within_horizon(self.name, closed=state.sum.tick, horizon=self.horizon)
         if tick.records is None and not self.count:
             raise ConfigurationError(
                 "ticks follow a clock, so the number of records is secret; set count=True to "

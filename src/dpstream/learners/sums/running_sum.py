@@ -7,6 +7,7 @@ measured by any strategy: a running, windowed or decayed sum.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpstream.domain.domain import Domain
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError, require_kind
 from dpstream.learners.learner import Arrays, Outcome, Tick, check_parts
+from dpstream.learners.limit import check_tick_records, largest_that_fits, require_room
 from dpstream.mechanisms.continual.choice import prefix_strategy
 from dpstream.mechanisms.continual.expiring import ExpiringToeplitz
 from dpstream.mechanisms.continual.node_noise import NoiseKind, NoiseName
@@ -27,9 +29,6 @@ from dpstream.mechanisms.mechanism import Noise
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event
 from dpstream.privacy.unit import Neighbours, Unit
-
-LARGEST_TICK = 1 << 20
-"""Default bound on the records of one tick: it sizes integers, not noise."""
 
 
 def sum_sensitivity(neighbours: Neighbours, *, count: bool) -> float:
@@ -78,7 +77,7 @@ class RunningSum:
         strategy: ``"auto"``, the name of a running sum, or any strategy.
         count: whether the number of records that count is measured as well.
         noise: the law of the noise, or its name.
-        tick_records: public bound on the records of one tick.
+        tick_records: public bound on the records of one tick; None takes the largest that fits.
     """
 
     domain: Domain
@@ -89,7 +88,7 @@ class RunningSum:
     strategy: str | Strategy = "auto"
     count: bool = False
     noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
-    tick_records: int = LARGEST_TICK
+    tick_records: int | None = None
     sum: ContinualSum = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,9 +97,9 @@ class RunningSum:
             domain=self.domain, budget=self.budget, unit=self.unit, neighbours=self.neighbours
         )
         require_kind(self.count, bool, "count", "give True or False", truth=True)
-        require_kind(self.tick_records, int, "tick_records", "give a whole number of records")
-        if self.tick_records < 1:
-            raise ConfigurationError(f"tick_records is {self.tick_records}; it must be at least 1")
+        if self.tick_records is not None:
+            require_kind(self.tick_records, int, "tick_records", "give a whole number of records")
+        check_tick_records(self.tick_records)
         strategy = (
             prefix_strategy(self.strategy, self.horizon)
             if isinstance(self.strategy, str)
@@ -111,18 +110,21 @@ class RunningSum:
                 f"the unit's cap counts over a window, but {strategy.name!r} protects records for "
                 "ever; cap over the stream's life"
             )
+        summed = largest_that_fits(partial(self._calibrated, strategy), self.tick_records)
+        object.__setattr__(self, "sum", summed)
+
+    def _calibrated(self, strategy: Strategy, records: int) -> ContinualSum:
         cap = self.unit.cap
-        summed = ContinualSum.calibrated(
+        return ContinualSum.calibrated(
             strategy,
             budget=self.budget,
             kind=NoiseKind.of(self.noise),
             dimension=self.domain.dimension + self.count,
             increment_exponent=-GRID_BITS,
-            increment_bound=float(self.tick_records),
+            increment_bound=float(records),
             record_shift=sum_sensitivity(self.neighbours, count=self.count),
-            participation=Participation(cap=cap, per_tick=min(cap, self.tick_records)),
+            participation=Participation(cap=cap, per_tick=min(cap, records)),
         )
-        object.__setattr__(self, "sum", summed)
 
     # --- the learner's contract ----------------------------------------------------------------
 
@@ -134,7 +136,7 @@ class RunningSum:
     @property
     def most_records(self) -> int:
         """The most records that one tick may hold."""
-        return self.tick_records
+        return int(self.sum.increment_bound)
 
     @property
     def window(self) -> int | None:
@@ -152,7 +154,7 @@ class RunningSum:
         return {
             "horizon": self.horizon,
             "count": self.count,
-            "tick_records": self.tick_records,
+            "tick_records": self.most_records,
             "sum": self.sum.describe(),
         }
 
@@ -175,11 +177,7 @@ class RunningSum:
             ConfigurationError: if the tick has more records than its public bound; nothing of
                 the batch is absorbed.
         """
-        if state.open_records + len(batch) > self.tick_records:
-            raise ConfigurationError(
-                f"a tick holds more than tick_records = {self.tick_records} records; declare a "
-                "larger bound, or close ticks more often"
-            )
+        require_room(state.open_records + len(batch), self.most_records)
         first = 0 if self.count else 1
         part = batch.rows[:, first : 1 + self.domain.dimension]
         # Integers of at most 2^20 each: 64 bits hold the sum of 2^43 of them.
