@@ -1,6 +1,7 @@
 """Other solvers in a fit's place: the worst neighbours' shifts, and what a fit is charged for."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.event import Event, GaussianEvent, PureEvent
 from dpstream.privacy.unit import Neighbours, Unit
+from dpstream.solvers.implicit_gradient import run
+from dpstream.solvers.minimiser import Target, minimise
 from dpstream.solvers.noisy_sgd import NoisySgd
 from dpstream.solvers.output_perturbation import NoiseKind, OutputPerturbation
 from dpstream.solvers.permuted_sgd import PermutedSGD, descend
 from dpstream.solvers.plan import Solver
-from dpstream.solvers.pol import OnlineToOffline
+from dpstream.solvers.pol import OnlineToOffline, pol_course
 
 DOMAIN = Domain.vectors(3, norm_bound=1.0, target_bound=1.0)
 RECORDS, BLOCKS = 6, 9
@@ -134,3 +137,58 @@ def test_a_solver_that_measures_within_its_steps_is_refused() -> None:
         learners(PermutedSGD(), "spherical_laplace")
     with pytest.raises(ConfigurationError, match="give both the same"):
         learners(PermutedSGD(noise="spherical_laplace"), "gaussian")
+
+
+def absent(batch: Batch) -> Batch:
+    """The block without its first record: the others move up, and a null record fills it."""
+    rows = np.concatenate([batch.rows[1:], np.zeros((1, batch.rows.shape[1]))])
+    return Batch(rows, batch.dimension)
+
+
+def test_a_record_that_did_not_come_is_hidden_by_minimisers_and_not_by_passes_in_order() -> None:
+    """Targets by their public place in the pass: without the first record early ones come late."""
+    records, domain = 512, Domain.vectors(1, norm_bound=1.0, target_bound=1.0)
+    place = np.argsort(public_generator(0).permutation(records))
+    sides = np.where(place < records // 2, 1.0, -1.0)
+    block = domain.admit(np.ones((records, 1)), sides)
+
+    def solver(base: Solver | None) -> BlockSolver:
+        learner = MultiResolutionRelease(
+            domain=domain,
+            budget=Budget(epsilon=1.0, delta=1e-6),
+            unit=Unit(),
+            neighbours=Neighbours.ZERO_OUT,
+            horizon=1,
+            loss=HuberLoss(),
+            block_records=records,
+            ridge=0.5,
+            radius=1.0,
+            levels=1,
+            base_solver=base,
+        )
+        assert learner.ordered is (base is not None and not isinstance(base, OutputPerturbation))
+        return learner.solver
+
+    def apart(chosen: BlockSolver, secret: Callable[[FitPlan, Batch], Any]) -> float:
+        plan = chosen.plan(1, 0.5, np.zeros(1))
+        moved = secret(plan, block) - secret(plan, absent(block))
+        return float(np.linalg.norm(moved)) / plan.noise.sensitivity
+
+    def certified(plan: FitPlan, batch: Batch) -> Any:
+        target = Target(problem=solver(None).problem(1), modulus=0.5, centre=np.zeros(1))
+        return minimise(target, batch, tolerance=plan.tolerance).point
+
+    def descended(plan: FitPlan, batch: Batch) -> Any:
+        assert plan.course is not None
+        return descend(plan.course, batch)
+
+    def passed(plan: FitPlan, batch: Batch) -> Any:
+        assert plan.course is not None
+        problem = plan.course.problem
+        course = pol_course(records, modulus=0.5, result="suffix")
+        return run(problem, course, batch, centre=np.zeros(1), seed=0)
+
+    assert apart(solver(None), certified) <= 1.0
+    assert apart(solver(PermutedSGD(batch_size=1, epochs=1)), descended) > 50.0
+    assert apart(solver(OnlineToOffline()), passed) > 5.0
+    assert not solver(OutputPerturbation()).ordered

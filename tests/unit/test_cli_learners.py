@@ -2,6 +2,7 @@
 
 import inspect
 import tomllib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from dpstream.cli.config import parse_config
 from dpstream.cli.learner import LEARNERS
 from dpstream.cli.options import NAMED, part_kinds
 from dpstream.cli.part import ALGORITHMS, LOSSES, SETS, SOLVERS, Shelf
+from dpstream.engine.clock_schedule import EveryInterval
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError, DpstreamError, NotPrivate
+from dpstream.learners.window.block_learner import BlockLearner
 
 STREAM = """
 [columns.a]
@@ -256,6 +259,23 @@ def test_a_solver_takes_the_fits_of_a_learner_over_blocks() -> None:
     assert described["name"] == "permuted_sgd"
     assert described["options"]["batch_size"] == 8
     assert stream("BasicRelease", GOOD["BasicRelease"]).learner.describe()["base_solver"] is None
+
+
+def test_passes_in_order_are_refused_where_a_record_may_be_absent() -> None:
+    """By the time of day a record that did not come moves the later ones of its tick."""
+    ticks = "interval = 60\ntick_records = 50"
+    for base in ("permuted_sgd", "pol"):
+        options = GOOD["BasicRelease"] + f"\nbase_solver = '{base}'"
+        assert "would all stand elsewhere" in refusal("BasicRelease", options, schedule=ticks)
+        counted = stream("BasicRelease", options)
+        assert isinstance(counted.learner, BlockLearner)
+        assert counted.learner.ordered
+        dated = replace(counted, schedule=EveryInterval(seconds=60.0, time_column="when"))
+        assert dated.schedule.time_column == "when"
+    for base in ("", "\nbase_solver = 'output_perturbation'"):
+        found = stream("BasicRelease", GOOD["BasicRelease"] + base, schedule=ticks)
+        assert isinstance(found.learner, BlockLearner)
+        assert not found.learner.ordered
 
 
 BLOCK_LEARNERS = [name for name, options in GOOD.items() if options.startswith(BLOCKS)]

@@ -12,7 +12,7 @@ from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
 from dpstream.errors import ConfigurationError, SourceError, require_kind
-from dpstream.learners.learner import BoundedTick, Learner, OwnDraw, check_parts
+from dpstream.learners.learner import BoundedTick, Learner, OrderedTick, OwnDraw, check_parts
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.source import NoiseSource
@@ -59,6 +59,14 @@ class Stream(Generic[State]):
                     "more often, or declare as many for the learner (block_records or "
                     "tick_records)"
                 )
+        ordered = isinstance(self.learner, OrderedTick) and self.learner.ordered
+        if ordered and self.schedule.wall_clock:
+            raise ConfigurationError(
+                f"the schedule follows the time of day, by which a record may be absent, but "
+                f"{self.learner.name} goes through a tick's records in order, so that those after "
+                "it would all stand elsewhere; leave base_solver out, or take output_perturbation, "
+                "or close ticks by count or by a column's clock"
+            )
         if self.unit.period == "window" and (self.window is None or self.window < 1):
             raise ConfigurationError(
                 f"the unit's cap counts over a window but the learner's window is {self.window!r}; "

@@ -179,3 +179,13 @@ class OwnDraw(Protocol):
     def shares_draw(self, described: Mapping[str, Any]) -> bool:
         """Whether the learner that so described itself had this one's draw."""
         ...
+
+
+@runtime_checkable
+class OrderedTick(Protocol):
+    """A learner to which the order of a tick's records may matter."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it does: a record that did not come moves those after it to other places."""
+        ...

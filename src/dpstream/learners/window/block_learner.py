@@ -100,7 +100,8 @@ class BlockLearner(ABC):
             budget of its own, which this one's statement does not cover.
         base_solver: takes the certified minimiser's place in every fit, if its result has one
             sensitivity: ``OutputPerturbation``, ``PermutedSGD`` (the paper's) or
-            ``OnlineToOffline``.
+            ``OnlineToOffline``. The last two go through records in order, and are refused where
+            ticks follow the time of day.
         solver: fits blocks; derived.
     """
 
@@ -208,6 +209,11 @@ class BlockLearner(ABC):
     def most_records(self) -> int:
         """The most records that one tick may hold."""
         return self.block_records
+
+    @property
+    def ordered(self) -> bool:
+        """Whether fits go through a block's records in order: some ``base_solver`` does."""
+        return self.solver.ordered
 
     def describe(self) -> Mapping[str, Any]:
         """Every public parameter, JSON-ready: its identity for ``resume``."""

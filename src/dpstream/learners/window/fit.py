@@ -28,6 +28,7 @@ from dpstream.solvers.minimiser import Target, least_tolerance, minimise
 from dpstream.solvers.output_perturbation import (
     NoiseKind,
     OutputNoise,
+    OutputPerturbation,
     check_noise_kind,
     minimiser_sensitivity,
     planned_noise,
@@ -164,6 +165,15 @@ class BlockSolver:
                 f"{self.loss.name} loss needs {expected}; declare its classes in the domain"
             )
         _ = self.problem(1)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a record's place in its block may matter: not to minimisers of a mean loss.
+
+        An exact minimiser is the same in every order, and a certificate bounds what is left; of
+        any other solver nothing of the kind is known.
+        """
+        return self.base is not None and not isinstance(self.base, OutputPerturbation)
 
     @property
     def rows(self) -> int:
