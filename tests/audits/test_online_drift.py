@@ -4,16 +4,18 @@ The compiled steps are replayed in 60-digit arithmetic on the same admitted inte
 of the two paths must obey ``float_drift``, which enters the sensitivity once per world.
 """
 
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
 
 from dpstream.domain.domain import Domain
-from dpstream.learners.online.online_algorithm import OnlineAlgorithm
+from dpstream.learners.online.online_algorithm import OnlineAlgorithm, StepProblem
 from dpstream.learners.online.pgiga import GradientAscent
 from dpstream.learners.online.pigd import ImplicitGradientDescent
 from dpstream.learners.online.pocp import POCP
-from dpstream.learners.online.release_sensitivity import float_drift
+from dpstream.learners.online.release_sensitivity import float_drift, release_sensitivity
 from dpstream.losses.generalised_linear import GeneralisedLinearLoss
 from dpstream.losses.hinge import HingeLoss
 from dpstream.losses.huber import HuberLoss
@@ -126,3 +128,53 @@ def test_floats_stay_within_the_drift_that_is_paid_for(
             largest = max(largest, distance / allowed)
     # The two paths do differ: what is compared is rounding, not one path with itself.
     assert largest > 0.0
+
+
+def flat_problem(offset: int) -> tuple[StepProblem, GradientAscent]:
+    """Explicit steps whose public offset is a given whole number."""
+    problem = StepProblem(
+        loss=SquaredLoss(),
+        slope=1.0,
+        length=1.0,
+        modulus=0.5 / offset,
+        domain=Domain.vectors(WIDTH, norm_bound=1.0, target_bound=1.0),
+        clipped=True,
+    )
+    algorithm = GradientAscent()
+    assert algorithm.offset(problem) == offset
+    return problem, algorithm
+
+
+@pytest.mark.parametrize("offset", [1, 2, 64, 4096, 1 << 20])
+@pytest.mark.parametrize("steps", [1, 2, 33, 1000])
+def test_the_same_error_in_every_step_is_paid_for_however_little_later_steps_contract(
+    offset: int, steps: int
+) -> None:
+    """Beside a large offset nothing contracts: errors add up to all steps', and not to half."""
+    problem, algorithm = flat_problem(offset)
+    kept = Fraction(0)
+    for step in range(1, steps + 1):
+        kept = kept * Fraction(step + offset - 1, step + offset) + 1
+    rounding = algorithm.roundings(WIDTH) * 2.0**-53 * algorithm.radius(problem)
+    paid = float_drift(algorithm, problem, steps=steps, output="last", width=WIDTH)
+    assert paid >= float(kept) * rounding
+
+
+@pytest.mark.parametrize("offset", [1, 600, 1200, 10**6, 1 << 20])
+@pytest.mark.parametrize("steps", [1, 2, 10, 100])
+def test_an_average_pays_for_the_mean_shift_to_the_last_digit(offset: int, steps: int) -> None:
+    problem, algorithm = flat_problem(offset)
+    exact = sum((Fraction(1, step + offset) for step in range(1, steps + 1)), Fraction())
+    mean = exact * 2 * offset / steps
+    drift = float_drift(algorithm, problem, steps=steps, output="average", width=WIDTH)
+    found = release_sensitivity(
+        algorithm,
+        problem,
+        steps=steps,
+        output="average",
+        neighbours=Neighbours.ZERO_OUT,
+        cap=1,
+        width=WIDTH,
+    )
+    assert Fraction(found) - 2 * Fraction(drift) >= mean
+    assert found - 2 * drift <= float(mean) * (1 + 1e-6)

@@ -12,6 +12,7 @@ from dpstream.domain.batch import Batch
 from dpstream.domain.domain import Domain
 from dpstream.errors import ConfigurationError
 from dpstream.learners.window.block_learner import BlockLearner
+from dpstream.learners.window.fit import BlockSolver, FitPlan
 from dpstream.learners.window.multi_resolution import MultiResolutionRelease
 from dpstream.learners.window.sliding_window import SlidingWindowRelease
 from dpstream.losses.huber import HuberLoss

@@ -1,6 +1,7 @@
 """The compiled pass of implicit steps is the pass that the losses' own proximal maps make."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from dpstream.losses.logistic import LogisticLoss
 from dpstream.losses.loss_code import loss_code
 from dpstream.losses.poisson import PoissonLoss
 from dpstream.losses.quantile import QuantileLoss
+from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.squared import SquaredLoss
 from dpstream.privacy.unit import Neighbours, Unit
 from dpstream.randomness.public import public_generator
 from dpstream.solvers import implicit_gradient
 from dpstream.solvers.implicit_gradient import (
     course_sensitivity,
+    course_shift,
     global_slope,
     run,
     shifted_targets,
@@ -147,3 +150,21 @@ def test_compiled_loops_know_every_loss_of_a_score() -> None:
     assert loss_code(object()) is None
     codes = [loss_code(loss) for loss in [*LOSSES[:7], SquaredLoss()]]
     assert len({code[0] for code in codes if code}) == 8
+
+
+def test_rounding_counts_a_regulariser_s_centre_however_far_it_lies() -> None:
+    """A step begins with a mean of the point and the centre, and rounds numbers of that size."""
+    problem = problem_of(LogisticLoss(), SETS[1])
+    course = pol_course(RECORDS, modulus=0.1, result="last")
+
+    def slack(centre: FloatArray | None) -> float:
+        loss = RegularisedLoss(loss=problem.loss, ridge=0.1, centre=centre)
+        asked, slope = replace(problem, loss=loss), global_slope(problem)
+        exact = course_shift(asked, course, slope=slope)
+        return course_sensitivity(asked, course, slope=slope, exponent=None) - exact
+
+    near, far = slack(None), slack(np.full(3, 1e9))
+    # Step t rounds its part of the centre, 1 / (t + 1); the pass keeps (t + 1) / (n + 1) of that.
+    least = 2.0 * RECORDS / (RECORDS + 1) * 1e9 * math.sqrt(3.0) * 2.0**-53
+    assert near < 1e-9
+    assert far > least

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstream.domain.column import Numeric
 from dpstream.domain.domain import Domain, RecordBound
-from dpstream.domain.target import LabelTarget
+from dpstream.domain.target import IntervalTarget, LabelTarget
 from dpstream.errors import ConfigurationError
 from dpstream.geometry.l1_ball import L1Ball
 from dpstream.geometry.l2_ball import L2Ball
@@ -99,6 +100,34 @@ def test_record_bound_holds_on_extreme_records(
     # The bounds are those of the declaration, not looser: something comes within 0.1 %.
     assert np.abs(features).max() >= 0.999 * min(limits.feature_max, 1.0)
     assert not features[4].any()
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_target_bounds_hold_where_rounding_carries_all_targets_out_of_their_ball(
+    count: int,
+) -> None:
+    """Six equal targets of ``1 / sqrt(6)`` are rounded outside, and truncated by one grid step."""
+    names = [f"t{index}" for index in range(count)]
+    domain = Domain(
+        [Numeric("x", 0.0, 1.0)],
+        targets=[IntervalTarget(name, 1.0 - 1e-9, 1.0) for name in names],
+        intercept=False,
+    )
+    batch = domain.admit({"x": [1.0, 0.5]} | {name: [1.0, 1.0 - 1e-9] for name in names})
+    for target in range(count):
+        asked = Problem(
+            loss=SquaredLoss(),
+            convex_set=L2Ball(dimension=1),
+            domain=domain,
+            records=2,
+            neighbours=Neighbours.ZERO_OUT,
+            unit=Unit(),
+            target=target,
+        )
+        bound = asked.record_bound
+        held = asked.design(batch)[1]
+        assert bound.target_lower <= held.min() <= held.max() <= bound.target_upper
+        assert bound.target_upper - bound.target_lower < 1e-5
 
 
 def test_design_predicts_as_the_scaled_parameters_do() -> None:

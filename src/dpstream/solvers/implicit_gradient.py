@@ -21,7 +21,7 @@ from dpstream.losses.loss_code import ROOT_ACCURACY, loss_code
 from dpstream.losses.poisson import PoissonLoss
 from dpstream.mechanisms.mechanism import bounded_sum_sensitivity
 from dpstream.mechanisms.public import public_generator
-from dpstream.solvers.minimiser import projection_errors, secretly_projectable
+from dpstream.solvers.minimiser import projection_errors, regulariser, secretly_projectable
 from dpstream.solvers.problem import ROUNDED_UP, Problem
 
 Result = Literal["average", "suffix", "last"]
@@ -131,7 +131,8 @@ def course_sensitivity(
     rounding_step = 0.0 if exponent is None else math.ldexp(1.0, exponent)
     exact = course_shift(problem, course, slope=slope, rounding_step=rounding_step)
     each = (problem.features + 64) * 2.0**-49
-    sizes = 3.0 * problem.convex_set.l2_radius() + course.step_sizes * slope
+    away = float(np.linalg.norm(regulariser(problem, extra=0.0)[1]))
+    sizes = 3.0 * (problem.convex_set.l2_radius() + away) + course.step_sizes * slope
     errors = each * sizes + projection_errors(projectable(problem), sizes)
     # Slopes that are roots are known to an absolute accuracy, whatever their size.
     length = problem.record_bound.length(problem.convex_set, loss=problem.data_loss.name)
@@ -148,7 +149,7 @@ def run(
         problem: what is solved.
         course: of the pass.
         batch: the records.
-        centre: of the regulariser, and the start; in the set.
+        centre: of the regulariser; its nearest point of the set is the start.
         seed: of the permutation.
     """
     loss = problem.generalised_linear_loss

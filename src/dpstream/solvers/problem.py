@@ -202,9 +202,11 @@ class Problem:
         if domain.intercept:
             largest, length = max(largest, 1.0), math.hypot(1.0, length)
         ends = domain.target_map
-        half = 0.5 / GRID
-        lower = float((ends.lower - ends.centre)[self.target] * ends.scale[self.target]) - half
-        upper = float((ends.upper - ends.centre)[self.target] * ends.scale[self.target]) + half
+        # Rounded to the nearest grid point; several targets that are carried out of their ball
+        # by that are truncated towards zero.
+        off = (0.5 if domain.target_count == 1 else 2.0) / GRID
+        lower = float((ends.lower - ends.centre)[self.target] * ends.scale[self.target]) - off
+        upper = float((ends.upper - ends.centre)[self.target] * ends.scale[self.target]) + off
         return RecordBound(
             feature_l2=length,
             feature_max=largest,
