@@ -13,9 +13,10 @@ from dpstream.errors import ConfigurationError, DpstreamError
 from dpstream.randomness import discrete_gaussian as discrete
 from dpstream.randomness import gaussian, gumbel, refinement, spherical
 from dpstream.randomness.discrete_gaussian import discrete_gaussian
-from dpstream.randomness.exponential import exponential, standard_exponentials
+from dpstream.randomness.exponential import RELATIVE_ERROR, exponential, standard_exponentials
 from dpstream.randomness.gaussian import rounded_gaussian
 from dpstream.randomness.gumbel import gumbel_argmax
+from dpstream.randomness.refinement import FixedPoint
 from dpstream.randomness.source import KeyStream, NoiseSource
 from dpstream.randomness.spherical import rounded_spherical_laplace
 
@@ -91,6 +92,14 @@ def test_the_ends_of_the_range_are_admitted(name: str, scale: float):
     assert SAMPLERS[name](5, scale).shape == (5,)
 
 
+def test_the_smallest_variance_is_admitted_and_none_below_it():
+    smallest = Fraction(1, 1 << 20)
+    assert discrete_gaussian(SOURCE, (1,), DIGEST, 50, smallest).tolist() == [0] * 50
+    below = smallest * (1 - Fraction(1, 1 << 60))
+    with pytest.raises(ConfigurationError, match=r"variance is .*; it must lie in \[2\*\*-20, "):
+        discrete_gaussian(SOURCE, (1,), DIGEST, 50, below)
+
+
 def test_one_bad_scale_among_many_is_refused_by_value():
     scales = np.array([4.0, 0.5, 2.0])
     with pytest.raises(ConfigurationError, match=r"scale is 0\.5"):
@@ -104,6 +113,8 @@ def test_one_bad_scale_among_many_is_refused_by_value():
 def test_a_dimension_too_large_for_spherical_noise_is_refused():
     with pytest.raises(ConfigurationError, match="size"):
         rounded_spherical_laplace(SOURCE, (1,), DIGEST, (1 << 20) + 1, 4.0)
+    largest = rounded_spherical_laplace(SOURCE, (1,), DIGEST, 1 << 20, 1.0)
+    assert largest.shape == (1 << 20,)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -181,11 +192,19 @@ def test_gumbel_is_certain_of_a_score_far_above():
         (np.arange(3), 0.0, "scale"),
         (np.arange(3), math.nan, "scale"),
         (np.arange(3), 2.0**61, "scale"),
+        (np.arange(3), 2.0**-20 * (1 - 2.0**-53), r"must lie in \[2\*\*-20, 2\*\*60\]"),
+        (np.arange(3), 2.0**60 * (1 + 2.0**-52), r"must lie in \[2\*\*-20, 2\*\*60\]"),
     ],
 )
 def test_gumbel_refuses(scores: IntArray, scale: float, reason: str):
     with pytest.raises(ConfigurationError, match=reason):
         gumbel_argmax(SOURCE, (1,), DIGEST, scores, scale)
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**60])
+def test_the_ends_of_a_gumbels_range_are_admitted(scale: float):
+    scores = np.array([-(1 << 61), 1 << 61])
+    assert gumbel_argmax(SOURCE, (1,), DIGEST, scores, scale) == 1
 
 
 def test_normals_are_symmetric_in_the_lowest_bit():
@@ -273,6 +292,100 @@ def test_an_acceptance_next_to_its_hurdle_is_decided_likewise(offset: int, expec
     assert discrete.draw(chosen, 1, Fraction(10))[0] == (7 if expected else 0)
 
 
+def wait_word(wait: mpmath.mpf) -> tuple[int, Callable[[int, int], int]]:
+    """The word of a given exponential, and its further bits."""
+    with mpmath.workprec(2000):
+        upper = wait < mpmath.log(2)
+        distance = -mpmath.expm1(-wait) if upper else mpmath.exp(-wait)
+        head, further = head_of(2 * distance, 62)
+    return head << 2 | int(upper), further
+
+
+class Lanes:
+    """Words one after the other, each with further bits of its own."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self._further: dict[int, Callable[[int, int], int]] = {}
+
+    def add(self, word: int, further: Callable[[int, int], int] = zeros) -> None:
+        self._further[len(self.words)] = further
+        self.words.append(word)
+
+    def stream(self) -> ChosenStream:
+        """What was added; every other lane holds ones."""
+        return ChosenStream(
+            self.words, lambda position, bits: self._further.get(position, ones)(position, bits)
+        )
+
+
+# Scales near 2^40 lattice units: float64 alone takes the wrong side of about half of these.
+FAR_INTEGERS = [(1 << 39) + 12345677 * k for k in range(40)]
+
+
+@pytest.mark.parametrize("offset", [-1, 1])
+def test_normals_next_to_half_integers_at_the_largest_scale_take_their_side(offset: int):
+    lanes = Lanes()
+    for integer in FAR_INTEGERS:
+        with mpmath.workprec(2000):
+            size = (integer + mpmath.mpf(1) / 2 + offset * mpmath.ldexp(1, -100)) / 2**40
+            head, further = head_of(2 * mpmath.ncdf(-size), 63)
+        lanes.add(head << 1 | 1, further)
+    drawn = gaussian.draw(lanes.stream(), len(FAR_INTEGERS), np.asarray(2.0**40))
+    assert drawn.tolist() == [integer + (offset > 0) for integer in FAR_INTEGERS]
+
+
+@pytest.mark.parametrize("offset", [-1, 1])
+def test_geometrics_next_to_integers_at_the_largest_variance_take_their_side(offset: int):
+    lanes = Lanes()
+    for integer in [*FAR_INTEGERS, *FAR_INTEGERS]:
+        with mpmath.workprec(2000):
+            wait = (integer + offset * mpmath.ldexp(1, -100)) / mpmath.mpf(2**40 + 1)
+        lanes.add(*wait_word(wait))
+        # A patience of 31 accepts.
+        lanes.add(1 << 20)
+    drawn = discrete.draw(lanes.stream(), len(FAR_INTEGERS), Fraction(1 << 80))
+    assert drawn.tolist() == [integer - (offset < 0) for integer in FAR_INTEGERS]
+
+
+# Hurdles next to zero, of about one, and of dozens.
+@pytest.mark.parametrize("steps_out", [Fraction(1, 1 << 16), Fraction(2), Fraction(9)])
+@pytest.mark.parametrize("offset", [-1, 1])
+def test_a_patience_next_to_its_hurdle_at_a_large_variance_takes_its_side(
+    offset: int, steps_out: Fraction
+):
+    variance = Fraction(10**24, 3)
+    scale = math.isqrt(10**24 // 3) + 1
+    magnitudes = [int(scale * (1 + steps_out)) + 1234567 * k for k in range(40)]
+    lanes = Lanes()
+    for magnitude in [*magnitudes, *magnitudes]:
+        hurdle = (magnitude - variance / scale) ** 2 / (2 * variance)
+        with mpmath.workprec(2000):
+            lanes.add(*wait_word((magnitude + mpmath.mpf(1) / 2) / scale))
+            wait = mpmath.mpf(hurdle.numerator) / hurdle.denominator
+            lanes.add(*wait_word(wait * (1 + offset * mpmath.ldexp(1, -100))))
+            # The next proposal, of 7, is accepted in any case.
+            lanes.add(*wait_word(mpmath.mpf(7.5) / scale))
+        lanes.add(1 << 20)
+    drawn = discrete.draw(lanes.stream(), 80 if offset > 0 else 40, variance).tolist()
+    accepted = [[magnitude, 7] if offset > 0 else [7] for magnitude in magnitudes]
+    assert drawn == [number for numbers in accepted for number in numbers]
+
+
+def test_a_discrete_magnitude_next_to_an_end_uses_its_own_lane():
+    lanes = Lanes()
+    # u = 1 - v with v = 2^-27: the word itself is all zeros.
+    lanes.add(1, lambda position, bits: 1 << (bits + 36))
+    lanes.add(1 << 20)
+    for _ in range(20):
+        lanes.add(1 << 60 | 1)
+        lanes.add(1 << 20)
+    scale = (1 << 40) + 1
+    with mpmath.workprec(200):
+        magnitude = int(mpmath.floor(-scale * mpmath.log1p(-mpmath.ldexp(1, -27))))
+    assert discrete.draw(lanes.stream(), 1, Fraction(1 << 80))[0] == magnitude
+
+
 @pytest.mark.parametrize("word_end", [0, 1])
 def test_exponentials_next_to_an_end_use_further_bits(word_end: int):
     chosen = ChosenStream([word_end], lambda position, bits: 1 << (bits - 64))
@@ -281,6 +394,15 @@ def test_exponentials_next_to_an_end_use_further_bits(word_end: int):
     small = 2.0**-127
     low, high = (small, 2 * small) if word_end else (-math.log(2 * small), -math.log(small))
     assert low <= drawn <= high
+
+
+def test_an_exponential_is_enclosed_from_twenty_significant_bits_on():
+    chosen = ChosenStream([], lambda position, bits: (1 << 19) - 1)
+    assert exponential(chosen, 0, 0, 64) is None
+    enclosure = exponential(ChosenStream([], lambda position, bits: 1 << 19), 0, 0, 64)
+    assert enclosure is not None
+    low, high = (math.log(2) * 127 - math.log((1 << 19) + more) for more in (1, 0))
+    assert enclosure.low / 2**enclosure.places < low < high < enclosure.high / 2**enclosure.places
 
 
 def test_equal_scores_with_equal_first_bits_are_told_apart():
@@ -325,6 +447,37 @@ def test_gumbels_closer_than_float64_resolves_are_told_apart():
             assert gumbel.draw(chosen, np.array([1, 0]), 1.0) == (1 if offset > 0 else 0)
 
 
+@pytest.mark.parametrize("offset", [-1, 1])
+def test_gumbels_far_out_are_told_apart(offset: int, monkeypatch: pytest.MonkeyPatch):
+    # Of two scores far below a third, each with a Gumbel of 600 that makes up for it. Their
+    # exponentials are refined, so what is kept for roundings must do.
+    monkeypatch.setattr(gumbel, "ERROR_BOUND", 0.0)
+    for trial in range(30):
+        lanes = Lanes()
+        lanes.add(1 << 60)
+        scores = np.array([0, -4201, -4202 - trial])
+        with mpmath.workprec(3000):
+            first = mpmath.mpf(610) + mpmath.mpf(trial) / 17
+            second = first + mpmath.mpf(1 + trial) / 7 + offset * mpmath.ldexp(1, -70)
+            for size in (first, second):
+                lanes.add(*wait_word(mpmath.exp(-size)))
+        assert gumbel.draw(lanes.stream(), scores, 7.0) == (2 if offset > 0 else 1)
+
+
+def test_scores_that_float64_tells_apart_ask_for_no_further_bits():
+    def refuse(position: int, bits: int) -> int:
+        raise AssertionError
+
+    chosen = ChosenStream([1 << 62, 1 << 61, 3 << 62], refuse)
+    assert gumbel.draw(chosen, np.array([1 << 61, (1 << 61) - 50, 7]), 1.0) == 0
+
+
+def test_equal_enclosures_are_never_told_apart(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(refinement, "gumbel", lambda wait: FixedPoint(0, 0, wait.places))
+    with pytest.raises(DpstreamError, match="undecided"):
+        gumbel.draw(ChosenStream([1 << 60, 1 << 60], ones), np.array([3, 3]), 2.0)
+
+
 def test_a_gumbel_too_near_its_end_asks_for_more():
     def further(position: int, bits: int) -> int:
         return 1 << (bits - 64) | position << max(bits - 70, 0)
@@ -340,6 +493,8 @@ def test_a_normal_vector_next_to_zero_is_told_apart():
 
     chosen = ChosenStream([1 << 62, (1 << 64) - 1], further)
     drawn = spherical.draw(chosen, 1, 2.0**20)
+    waits, words = np.array([1 << 62], np.uint64), np.array([(1 << 64) - 1], np.uint64)
+    assert spherical._enclosed(chosen, waits, words, 64) is None
     wait = exponential(chosen, 0, 1 << 62, 192)
     assert wait is not None
     assert drawn[0] == wait.nearest_multiple(2.0**20)
@@ -375,6 +530,49 @@ def test_a_vectors_enclosures_hold_what_further_bits_reveal():
         ):
             more = inner.places - outer.places
             assert outer.low << more <= inner.low <= inner.high <= outer.high << more
+        for vector in (rough, fine):
+            low, high = (sum(ends[side] ** 2 for ends in vector.lengths) for side in (0, 1))
+            assert vector.norm.low**2 <= low < (vector.norm.low + 1) ** 2
+            assert (vector.norm.high - 1) ** 2 <= high < vector.norm.high**2
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+def test_a_vectors_float_error_covers_the_worst_errors_of_its_parts(size: int):
+    for trial in range(20):
+        keyed = stream(13, trial)
+        exponentials = standard_exponentials(keyed.words(size), keyed, np.arange(size))
+        _, normals = gaussian.standard_normals(keyed, size)
+        noise, error = spherical._product(exponentials, normals, 1e6)
+        for index in range(size):
+            # One normal further out and the others further in, the radius longer.
+            shift = -gaussian.ERROR_BOUND * np.sign(normals)
+            shift[index] *= -1
+            with mpmath.workprec(200):
+                moved = [mpmath.mpf(n) + mpmath.mpf(h) for n, h in zip(normals, shift, strict=True)]
+                radius = 1e6 * mpmath.fsum(exponentials) * (1 + mpmath.mpf(RELATIVE_ERROR))
+                norm = mpmath.sqrt(mpmath.fsum(number**2 for number in moved))
+                worst = float(abs(radius * moved[index] / norm - noise[index]))
+            # Half of the bound is kept for what first order leaves out.
+            assert worst <= 0.51 * error[index]
+
+
+@pytest.mark.parametrize("size", [1, 4, 25])
+def test_nothing_is_known_of_a_direction_with_a_norm_error_above_a_thousandth(size: int):
+    # The norm's error is sqrt(size) 2^-43; it must be below 2^-10 of the norm sqrt(size) g.
+    exponentials = np.ones(size)
+    for factor, known in ((1.001, True), (0.999, False)):
+        normals = np.full(size, factor * 2.0**-33)
+        noise, error = spherical._product(exponentials, normals, 8.0)
+        assert np.all(np.isfinite(error)) == known
+        assert np.all(np.isinf(error)) == (not known)
+        assert np.any(noise) == known
+
+
+def test_refined_coordinates_are_integers_and_not_floats():
+    keyed = stream(14)
+    waits, words = keyed.words(2), keyed.words(2)
+    refined = spherical._refined(keyed, waits, words, 2.0**40, np.array([0, 1]))
+    assert refined.dtype == np.int64
 
 
 def test_refinement_uses_each_words_own_lane():

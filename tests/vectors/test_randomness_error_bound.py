@@ -86,6 +86,14 @@ def test_float_normals_would_fail_a_bound_without_margin():
     assert worst > gaussian.ERROR_BOUND / 2**10
 
 
+def test_a_float_normal_is_that_of_the_middle_of_its_words_uniforms():
+    heads = [0, 1, 2, 100]
+    drawn = gaussian._lower_normals(np.array([head << 1 for head in heads], np.uint64))
+    with mpmath.workprec(200):
+        for head, number in zip(heads, drawn.tolist(), strict=True):
+            assert abs(mpmath.ncdf(number) * 2**65 / (2 * head + 1) - 1) < 1e-12
+
+
 EXPONENTIAL_GRIDS = {
     "uniform": lambda: GENERATOR.integers(0, 2**64, 6000, np.uint64),
     "log spaced": lambda: (
@@ -96,6 +104,12 @@ EXPONENTIAL_GRIDS = {
             << np.uint64(2)
         )
         | GENERATOR.integers(0, 2, 8000, np.uint64)
+    ),
+    # Where the uniform's further bits weigh most: at the near end, for the upper half.
+    "near end": lambda: (
+        (np.uint64(exponential.NEAR_END * 2.0**63) + GENERATOR.integers(0, 2**20, 500, np.uint64))
+        << np.uint64(2)
+        | np.uint64(1)
     ),
 }
 
@@ -156,3 +170,11 @@ def test_float_gumbels_are_within_a_sixteenth_of_their_bound():
             # The logarithm's own rounding is what ROUNDING is for, beside the sum's.
             allowed = gumbel.ERROR_BOUND / MARGIN + gumbel.ROUNDING / 4 * abs(number)
             assert abs(float(number - exact)) <= allowed
+
+
+def test_the_bound_of_perturbed_scores_is_not_below_the_sum_of_its_parts():
+    # A relative error of an exponential is an absolute one of its logarithm; taken twice.
+    assert gumbel.ERROR_BOUND >= 2 * exponential.RELATIVE_ERROR
+    # The logarithm's rounding by one unit in the last place, and three by half a unit: of the
+    # score, of its quotient and of the sum.
+    assert gumbel.ROUNDING >= 2.0**-52 + 3 * 2.0**-53

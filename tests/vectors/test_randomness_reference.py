@@ -89,8 +89,24 @@ def precision():
 
 
 def test_a_digest_is_blake2b_of_the_canonical_bytes():
-    header = encoded("<i8", -20, 1, 5)
-    assert keyed(b"dpstream.bind", header + VALUE.astype("<i8").tobytes()) == DIGEST
+    for exponent in (-20, 0):
+        header = encoded("<i8", exponent, 1, 5)
+        expected = keyed(b"dpstream.bind", header + VALUE.astype("<i8").tobytes())
+        assert SOURCE.bind(VALUE, exponent=exponent) == expected
+    assert SOURCE.bind(VALUE) == expected
+
+
+def test_a_childs_key_is_blake2b_of_its_label():
+    assert SOURCE.child("sums").key_bytes() == keyed(b"dpstream.child", encoded("sums"))
+
+
+def test_further_bits_are_those_of_the_lane_after_the_position():
+    stream = SOURCE.stream((7,), DIGEST, purpose=("law",))
+    reference = Reference((7,), ("law",))
+    assert stream.words(3).tolist() == reference.words(3)
+    for position in (0, 5, 1 << 20):
+        expected = int.from_bytes(reference._bytes(1 + position, 24), "big")
+        assert stream.extension(position, 192) == expected
 
 
 @pytest.mark.parametrize("scale", [1.0, 17.25, 2.0**20, 2.0**30, 2.0**40])
