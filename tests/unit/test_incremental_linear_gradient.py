@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import ElasticNet
 
 from dpstream.domain.domain import Domain
 from dpstream.geometry.interpolation_ball import InterpolationBall
@@ -63,6 +64,16 @@ def test_weighted_least_squares() -> None:
     root = np.sqrt(weights)
     expected = np.linalg.solve(x.T @ (weights * x), x.T @ (weights * y))
     np.testing.assert_allclose(fitted(root * x, root * y), expected.T, atol=5e-4)
+
+
+def test_elastic_net_as_a_penalty() -> None:
+    x, y = data()
+    # The target is scaled by 1/2 and so are its coefficients: the L1 penalty is twice as strong.
+    expected = ElasticNet(alpha=70.0 / RECORDS, l1_ratio=3 / 7, fit_intercept=False, tol=1e-10).fit(
+        x, y[:, 0]
+    )
+    found = fitted(x, y, ridge=40.0, lasso=30.0)[0]
+    np.testing.assert_allclose(found, expected.coef_, atol=5e-4)
 
 
 @pytest.mark.parametrize("radius", [0.2, 5.0])

@@ -80,22 +80,30 @@ class PrivateLinearRegression(LinearEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRidge(LinearEstimator):
-    """Ridge regression, kept fresh: least squares ``+ alpha |coef|^2``.
+    """Ridge regression, kept fresh: least squares ``+ alpha |coef|^2 + lasso |coef|_1``.
+
+    With both penalties it is the elastic net, with ``alpha=0.0`` the Lasso's penalised form.
 
     Attributes:
         alpha: the penalty, on coefficients in scaled units: every column mapped to [-1, 1] (or by
             ``norm_bound``) and the record to the unit ball, the target to [-1, 1]. It costs no
             privacy.
+        lasso: the L1 penalty, likewise; above 0 it makes coefficients exactly 0.
         intervals: whether to compute ``intervals_``.
     """
 
     alpha: float = 1.0
+    lasso: float = 0.0
     intervals: bool = True
 
     def _make_learner(self, declared: Declaration) -> Learner[Any]:
         ridge = positive("alpha", self.alpha, self._name, zero=True)
         return PrivIncReg1(
-            **declared.shared, horizon=declared.horizon, ridge=ridge, intervals=self.intervals
+            **declared.shared,
+            horizon=declared.horizon,
+            ridge=ridge,
+            lasso=positive("lasso", self.lasso, self._name, zero=True),
+            intervals=self.intervals,
         )
 
 
@@ -164,12 +172,14 @@ class WindowedLinearRegression(LinearEstimator):
         decay: what one release leaves of a record's weight, above 0 and below 1; None with a
             window.
         alpha: ridge penalty, in scaled units.
+        lasso: L1 penalty, in scaled units.
         intervals: whether to compute ``intervals_``; for windows alone.
     """
 
     window: int | None = None
     decay: float | None = None
     alpha: float = 0.0
+    lasso: float = 0.0
     intervals: bool = False
 
     def _make_learner(self, declared: Declaration) -> Learner[Any]:
@@ -183,5 +193,6 @@ class WindowedLinearRegression(LinearEstimator):
             window_ticks=self.window,
             decay=self.decay,
             ridge=positive("alpha", self.alpha, self._name, zero=True),
+            lasso=positive("lasso", self.lasso, self._name, zero=True),
             intervals=self.intervals,
         )

@@ -13,6 +13,7 @@ All of it is post-processing of measurements.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from dpstream.errors import ConfigurationError
 from dpstream.geometry.convex_set import ConvexSet, LinearlyOptimizable, Projectable
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.solvers.ball_quadratic import ball_minimum
+from dpstream.solvers.l1_penalty import L1Penalty, minimise_penalised
 
 TOLERANCE = 1e-9
 """Of the gap, relative to the quadratic's size on the set."""
@@ -70,7 +72,7 @@ class Constraint:
         """``Phi' v``: the gradient by theta of a function with gradient v."""
         return direction if self.lift is None else direction @ self.lift
 
-    @property
+    @cached_property
     def relative_width(self) -> float:
         """The set's Gaussian width over that of the ball of its L2 radius, at most 1.
 
@@ -79,9 +81,22 @@ class Constraint:
         ball = self.convex_set.l2_radius() * math.sqrt(self.dimension)
         return min(1.0, self.convex_set.gaussian_width() / ball)
 
+    def origin(self) -> FloatArray:
+        """Where damped minimisers are moved to: zero, where the set holds it, or its centre."""
+        zero = np.zeros(self.convex_set.dimension)
+        return zero if self.convex_set.contains(zero) else self.convex_set.centre()
+
+    def cost(self, parameters: FloatArray) -> float:
+        """Nothing: a set allows or forbids."""
+        return 0.0
+
     def holds(self, parameters: FloatArray) -> bool:
         """Whether parameters are allowed; with a lift that is not decided, and False."""
         return self.lift is None and self.convex_set.contains(parameters)
+
+
+Restraint = Constraint | L1Penalty
+"""What holds parameters back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,22 +154,27 @@ class _Quadratic:
 def minimise_quadratic(
     matrix: FloatArray,
     linear: FloatArray,
-    constraint: Constraint,
+    constraint: Restraint,
     *,
     start: FloatArray | None = None,
     tolerance: float = TOLERANCE,
     most_steps: int = MOST_STEPS,
 ) -> ConstrainedMinimum:
-    """The minimiser over the set, with the gap it is certified to.
+    """The minimiser over the set, or with the penalty, with the gap it is certified to.
 
     Args:
         matrix: H, symmetric and positive semi-definite.
         linear: z.
-        constraint: the set and the lift.
+        constraint: the set and the lift, or a penalty, which the quadratic and the gap then hold.
         start: a point theta to begin at; it need not lie in the set if that can be projected on.
         tolerance: the gap to reach, relative to ``|Phi' z|`` times the set's radius.
         most_steps: after these, the result is what was reached, with its gap.
     """
+    if isinstance(constraint, L1Penalty):
+        point, gap, steps = minimise_penalised(
+            matrix, linear, constraint, start=start, tolerance=tolerance, most_steps=most_steps
+        )
+        return ConstrainedMinimum(point=point, parameters=point, gap=gap, steps=steps)
     convex_set = constraint.convex_set
     if isinstance(convex_set, L2Ball) and constraint.lift is None:
         values, basis = np.linalg.eigh(matrix)

@@ -9,8 +9,9 @@ always labelled apart from the total:
 
 Intervals are centred on the unshrunk solution, whose error is known; a shrunk estimate may lie
 off their middle, the more so the more it was shrunk. Clipping's bias is not covered. Where the
-noise is too large for the linearisation, or a constraint can bind, the noise is simulated: a
-parametric bootstrap from public randomness. All of it is post-processing.
+noise is too large for the linearisation, or a constraint can bind, both errors are simulated: a
+parametric bootstrap from public randomness, through the same solver and set. All of it is
+post-processing.
 """
 
 import math
@@ -22,7 +23,7 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.mechanisms.public import public_generator
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic
-from dpstream.solvers.quadratic import solve_quadratic
+from dpstream.solvers.quadratic import repaired_minimum
 
 LARGEST_RATIO = 0.15
 """Up to this ratio of the noise's spectral radius to the least curvature, it is linearised."""
@@ -30,8 +31,13 @@ LARGEST_RATIO = 0.15
 NORMAL_QUANTILE = 1.959963984540054
 """Of a two-sided 95 % interval."""
 
-BOOTSTRAP_DRAWS = 200
+BOOTSTRAP_DRAWS = 199
+"""So that the fifth smallest and the fifth largest bound 95 % of what comes next."""
+
 _TAIL = 0.025
+
+_REPLICA_TOLERANCE = 1e-8
+"""Of a replica's gap: far below what its noise moves it by."""
 
 Method = Literal["linear", "bootstrap"]
 
@@ -111,13 +117,23 @@ class Uncertainty:
     @property
     def noise_interval(self) -> FloatArray:
         """``(p, 2)`` 95 % intervals for the coefficients without noise."""
-        return _interval(self.centre, self.noise_error, self.noise_draws)
+        return self._interval(self.noise_error, self.noise_draws)
 
     @property
     def total_interval(self) -> FloatArray | None:
         """``(p, 2)`` 95 % intervals for the population's coefficients, where they are known."""
         error = self.total_error
-        return None if error is None else _interval(self.centre, error, self.total_draws)
+        return None if error is None else self._interval(error, self.total_draws)
+
+    def _interval(self, error: FloatArray, draws: FloatArray | None) -> FloatArray:
+        reach = NORMAL_QUANTILE * error
+        if draws is not None:
+            # The k-th smallest of n has k / (n + 1) of what comes next below it.
+            low, high = np.quantile(draws, (_TAIL, 1.0 - _TAIL), axis=0, method="weibull")
+            # Errors about the truth lean as simulated ones do about the estimate, or, where the
+            # estimate was pushed to an edge or by the noise's own curvature, against them.
+            reach = np.maximum(high, -low)
+        return np.column_stack((self.centre - reach, self.centre + reach))
 
 
 def uncertainty(
@@ -156,33 +172,37 @@ def uncertainty(
     centre = np.asarray(np.linalg.solve(curvature, cross), np.float64)
     equations = problem.equation_covariance(centre, target)
     inverse = np.linalg.inv(curvature)
-    bias = float(np.sum((2.0 * inverse - inverse @ repaired @ inverse) * equations))
-    variance = residual_error = r_squared = total_covariance = None
-    sampling: FloatArray = np.zeros((centre.size, centre.size))
+    bias = -float(np.sum((2.0 * inverse - inverse @ repaired @ inverse) * equations))
+    noise_covariance = inverse @ equations @ inverse
+    simulated: _Simulated | None = None
+    if not linear:
+        simulated = _Simulated(
+            replace(problem, gram=repaired, cross=cross[:, np.newaxis]),
+            problem.cross_variance[:, target],
+            seed=seed,
+            draws=draws,
+        )
+        centre, bias = simulated.centre, simulated.bias
+        noise_covariance = np.cov(simulated.noise.T).reshape(centre.size, -1)
+    variance = residual_error = r_squared = total_covariance = total_draws = None
     if math.isfinite(spread.square_variance):
         freedom = max(spread.count - centre.size, 1.0)
         residual = spread.square - 2.0 * float(centre @ cross) + float(centre @ gram @ centre)
-        variance = max(residual + bias, 0.0) / freedom
+        variance = max(residual - bias, 0.0) / freedom
         noise = spread.square_variance + _explained_variance(problem, centre, target)
         residual_error = math.sqrt(noise) / freedom
         r_squared = _r_squared(problem, spread, target, variance * freedom)
-        sampling = np.asarray(variance * inverse @ repaired @ inverse, np.float64)
-    noise_covariance = inverse @ equations @ inverse
-    noise_draws = total_draws = None
-    if not linear:
-        anchor = replace(problem, gram=repaired, cross=problem.cross[:, [target]])
-        centre = solve_quadratic(anchor, shrink=False).parameters[:, 0]
-        noise_draws, total_draws = _bootstrap(
-            anchor, problem.cross_variance[:, target], centre, sampling, seed=seed, draws=draws
-        )
-        noise_covariance = np.cov(noise_draws.T).reshape(centre.size, -1)
-    if variance is not None:
-        total_covariance = noise_covariance + sampling
+        if simulated is None:
+            sampling = np.asarray(variance * inverse @ repaired @ inverse, np.float64)
+            total_covariance = noise_covariance + sampling
+        else:
+            total_draws = simulated.total(variance)
+            total_covariance = np.cov(total_draws.T).reshape(centre.size, -1)
     return Uncertainty(
         centre=centre,
         noise_covariance=noise_covariance,
         total_covariance=total_covariance,
-        noise_draws=noise_draws,
+        noise_draws=None if simulated is None else simulated.noise,
         total_draws=total_draws,
         method="linear" if linear else "bootstrap",
         noise_ratio=ratio,
@@ -194,14 +214,6 @@ def uncertainty(
 
 def _errors(covariance: FloatArray) -> FloatArray:
     return np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-
-
-def _interval(centre: FloatArray, error: FloatArray, draws: FloatArray | None) -> FloatArray:
-    if draws is None:
-        return np.column_stack((centre - NORMAL_QUANTILE * error, centre + NORMAL_QUANTILE * error))
-    # The basic bootstrap: the estimate's error is distributed as the simulated one.
-    low, high = np.quantile(draws, (_TAIL, 1.0 - _TAIL), axis=0)
-    return np.column_stack((centre - high, centre - low))
 
 
 def _explained_variance(problem: NoisyQuadratic, parameters: FloatArray, target: int) -> float:
@@ -221,32 +233,66 @@ def _r_squared(
     return min(1.0, max(0.0, 1.0 - residual / total)) if total > 0.0 else 0.0
 
 
-def _bootstrap(
-    anchor: NoisyQuadratic,
-    cross_variance: FloatArray,
-    centre: FloatArray,
-    sampling: FloatArray,
-    *,
-    seed: int,
-    draws: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Errors of the unshrunk solver when the repaired moments are the truth."""
-    generator = public_generator(seed)
-    size = centre.size
-    deviation = np.sqrt(anchor.gram_variance)
-    values, vectors = np.linalg.eigh(sampling)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    noise, total = np.empty((draws, size)), np.empty((draws, size))
-    for draw in range(draws):
+class _Simulated:
+    """What the unshrunk solver makes of replicas, when the repaired moments are the truth.
+
+    Attributes:
+        centre: ``(p,)`` its solution for the repaired moments themselves.
+        noise: ``(draws, p)`` its errors by noise.
+        bias: by how much the noisy sum of squared residuals of a noisy solution exceeds that of
+            the centre, on average: mostly negative, for the solution follows the noise.
+    """
+
+    def __init__(
+        self, anchor: NoisyQuadratic, cross_variance: FloatArray, *, seed: int, draws: int
+    ) -> None:
+        self._anchor = anchor
+        self._cross_variance = cross_variance
+        self._generator = public_generator(seed)
+        self.centre = repaired_minimum(anchor)
+        self.noise = np.empty((draws, self.centre.size))
+        excess: list[float] = []
+        for row in range(draws):
+            replica = self._replica()
+            solution = self._solved(replica)
+            self.noise[row] = solution - self.centre
+            excess.append(_squares(replica, solution) - _squares(replica, self.centre))
+        self.bias = float(np.mean(excess))
+
+    def total(self, variance: float) -> FloatArray:
+        """``(draws, p)`` errors by noise and sampling, for residuals of the given variance.
+
+        Sampling moves the cross moments by ``sum x_i e_i`` with e the residuals: by a Gaussian of
+        covariance ``variance`` times the gram matrix. What that does to the solution, the set
+        decides.
+        """
+        values, vectors = np.linalg.eigh(self._anchor.gram)
+        root = vectors * np.sqrt(variance * np.maximum(values, 0.0))
+        found = np.empty_like(self.noise)
+        for row in range(len(found)):
+            replica = self._replica()
+            scores = root @ self._generator.standard_normal(self.centre.size)
+            moved = replace(replica, cross=replica.cross + scores[:, np.newaxis])
+            found[row] = self._solved(moved) - self.centre
+        return found
+
+    def _replica(self) -> NoisyQuadratic:
+        """The anchor with more noise of the same law."""
+        anchor, generator, size = self._anchor, self._generator, self.centre.size
         upper = np.triu(generator.standard_normal((size, size)))
-        shift = (upper + np.triu(upper, 1).T) * deviation
-        cross = anchor.cross[:, 0] + generator.standard_normal(size) * np.sqrt(cross_variance)
-        replica = replace(
+        shift = (upper + np.triu(upper, 1).T) * np.sqrt(anchor.gram_variance)
+        pushed = generator.standard_normal(size) * np.sqrt(self._cross_variance)
+        return replace(
             anchor,
             gram=anchor.gram + shift,
-            cross=cross[:, np.newaxis],
-            cross_variance=cross_variance[:, np.newaxis],
+            cross=anchor.cross + pushed[:, np.newaxis],
+            cross_variance=self._cross_variance[:, np.newaxis],
         )
-        noise[draw] = solve_quadratic(replica, shrink=False).parameters[:, 0] - centre
-        total[draw] = noise[draw] + root @ generator.standard_normal(size)
-    return noise, total
+
+    def _solved(self, replica: NoisyQuadratic) -> FloatArray:
+        return repaired_minimum(replica, start=self.centre, tolerance=_REPLICA_TOLERANCE)
+
+
+def _squares(problem: NoisyQuadratic, parameters: FloatArray) -> float:
+    """The sum of squared residuals, less that of the target itself."""
+    return float(parameters @ problem.gram @ parameters - 2.0 * parameters @ problem.cross[:, 0])

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.domain.domain import Domain
-from dpstream.errors import ConfigurationError
+from dpstream.errors import ConfigurationError, require_kind
 from dpstream.geometry.convex_set import LinearlyOptimizable, Projectable
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.mechanisms.moments import MomentLayout
@@ -23,6 +23,7 @@ from dpstream.solvers.constrained_quadratic import (
     lift_by_gauge,
 )
 from dpstream.solvers.interval import TargetSpread, Uncertainty, uncertainty
+from dpstream.solvers.l1_penalty import L1Penalty
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic
 from dpstream.solvers.quadratic import QuadraticSolution, solve_quadratic
 
@@ -32,27 +33,56 @@ SCALED_TARGET_BOUND = 1.0
 """Scaled targets lie in the unit ball."""
 
 
-def check_regularisation(*, penalty: float, ridge: float, radius: float | None) -> None:
+def check_regularisation(
+    *,
+    penalty: float,
+    ridge: float,
+    radius: float | None,
+    l1_penalty: float = 0.0,
+    lasso: float = 0.0,
+    bounded: bool = False,
+) -> None:
     """Refuse penalties and radii that no problem can have.
+
+    Args:
+        penalty: ridge penalty per record.
+        ridge: ridge penalty of the whole sum.
+        radius: of the L2 ball, or None.
+        l1_penalty: L1 penalty per record.
+        lasso: L1 penalty of the whole sum.
+        bounded: whether there is another set.
 
     Raises:
         ConfigurationError: naming the first that is wrong.
     """
-    for name, value in (("penalty", penalty), ("ridge", ridge)):
+    for name, value in (
+        ("penalty", penalty),
+        ("ridge", ridge),
+        ("l1_penalty", l1_penalty),
+        ("lasso", lasso),
+    ):
+        require_kind(value, (int, float, np.number), name, "give a number")
         if not (math.isfinite(value) and value >= 0.0):
             raise ConfigurationError(f"{name} is {value}; it must be finite and at least 0")
     if radius is not None and not 0.0 < radius < math.inf:
         raise ConfigurationError(f"radius is {radius}; it must be positive and finite")
+    if (l1_penalty or lasso) and (bounded or radius is not None):
+        name = "l1_penalty" if l1_penalty else "lasso"
+        raise ConfigurationError(
+            f"{name} and a set both hold the coefficients back, and an L1 ball does what the "
+            "penalty does; leave one of them out (a ridge goes with either)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearProblem:
     """What is minimised over t records, in scaled units, for every target on its own.
 
-    ``sum (y_i - <x_i, theta> - b)^2 + (penalty t + ridge) |theta|^2``, over ``|theta| <= radius``
-    or over the constraint's set. With a lift Phi the layout holds moments of the projected features
-    ``v_i``, ``<v_i, Phi theta>`` replaces ``<x_i, theta>``, and of all theta with the same
-    ``Phi theta`` the one of least gauge is taken, if the set contains the origin.
+    ``sum (y_i - <x_i, theta> - b)^2 + (penalty t + ridge) |theta|^2 + (l1_penalty t + lasso)
+    |theta|_1``, over ``|theta| <= radius`` or over the constraint's set. With a lift Phi the layout
+    holds moments of the projected features ``v_i``, ``<v_i, Phi theta>`` replaces ``<x_i, theta>``,
+    and of all theta with the same ``Phi theta`` the one of least gauge is taken, if the set
+    contains the origin.
 
     Attributes:
         domain: the records' domain; the constant b is there if it has an intercept.
@@ -61,6 +91,8 @@ class LinearProblem:
         ridge: ridge penalty of the whole sum.
         radius: of the L2 ball, or None.
         constraint: another set, or None.
+        l1_penalty: L1 penalty per record; not together with a set.
+        lasso: L1 penalty of the whole sum; not together with a set.
         solver: how it is minimised.
     """
 
@@ -70,10 +102,19 @@ class LinearProblem:
     ridge: float
     radius: float | None
     constraint: Constraint | None = None
+    l1_penalty: float = 0.0
+    lasso: float = 0.0
     solver: SolverName = "certified"
 
     def __post_init__(self) -> None:
-        check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
+        check_regularisation(
+            penalty=self.penalty,
+            ridge=self.ridge,
+            radius=self.radius,
+            l1_penalty=self.l1_penalty,
+            lasso=self.lasso,
+            bounded=self.constraint is not None,
+        )
         weights = self.layout.weights
         needed = ("count", "x", "xx", "y", "xy") if self.domain.intercept else ("xx", "xy")
         missing = [block for block in needed if getattr(weights, block) == 0.0]
@@ -101,7 +142,7 @@ class LinearProblem:
         With ``|x| <= 1`` and ``|y| <= 1`` the ridge solution has norm at most ``1/penalty``, and
         at most ``1/(2 sqrt(penalty))`` (``linear_model.proof.md``).
         """
-        if self.penalty == 0.0 or self.constraint is not None:
+        if self.penalty == 0.0 or self.constraint is not None or self._sparse:
             return self.radius
         implied = min(1.0 / self.penalty, 0.5 / math.sqrt(self.penalty))
         return implied if self.radius is None else min(implied, self.radius)
@@ -170,6 +211,11 @@ class LinearProblem:
         }
 
     @property
+    def _sparse(self) -> bool:
+        """Whether there is an L1 penalty."""
+        return self.l1_penalty > 0.0 or self.lasso > 0.0
+
+    @property
     def _lift(self) -> FloatArray | None:
         return None if self.constraint is None else self.constraint.lift
 
@@ -182,7 +228,7 @@ class LinearProblem:
         chosen = None if self.constraint is None else self.constraint.convex_set
         if self.radius is not None:
             chosen = L2Ball(dimension=self.domain.dimension, radius=self.radius)
-        plain = not self.domain.intercept and self.penalty == self.ridge == 0.0
+        plain = not (self.domain.intercept or self.penalty or self.ridge or self._sparse)
         if not isinstance(chosen, Projectable) or not plain or self._lift is not None:
             raise ConfigurationError(
                 "solver='averaged_gradient' repeats the paper's: it needs a set with a projection "
@@ -240,7 +286,12 @@ class LinearProblem:
             penalty=self.penalty * total + self.ridge,
             constant=self.domain.intercept,
             radius=self.implied_radius,
-            constraint=self.constraint,
+            constraint=L1Penalty(
+                dimension=self.layout.dimension,
+                weight=0.5 * (self.l1_penalty * total + self.lasso),
+            )
+            if self._sparse
+            else self.constraint,
             target_bound=SCALED_TARGET_BOUND,
             most_records=None if records is None else float(records),
         )
@@ -263,7 +314,7 @@ class LinearProblem:
                 constant,
             ),
             "shrinkage": float(solution.shrinkage[target]),
-            "constraint_active": solution.active[target],
+            "constraint_active": solution.active[target] and not self._sparse,
             "optimality_gap": gap if math.isfinite(gap) else None,
             "expected_noise_excess": float(solution.noise_excess[target]),
         }

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.errors import ConfigurationError
-from dpstream.solvers.constrained_quadratic import Constraint
+from dpstream.solvers.constrained_quadratic import Restraint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,8 @@ class NoisyQuadratic:
         penalty: ridge penalty of the whole sum, on all parameters but the constant.
         constant: whether the first parameter is a constant: neither penalised nor bounded.
         radius: of the L2 ball for the parameters but the constant; None for all of space.
-        constraint: another set for the parameters but the constant; not together with a radius.
+        constraint: another set, or an L1 penalty, for the parameters but the constant; not together
+            with a radius.
         target_bound: public bound of the targets, which bounds their mean; None if there is none.
         most_records: public bound of the entry that counts records; None if there is none.
     """
@@ -36,7 +37,7 @@ class NoisyQuadratic:
     penalty: float = 0.0
     constant: bool = False
     radius: float | None = None
-    constraint: Constraint | None = None
+    constraint: Restraint | None = None
     target_bound: float | None = None
     most_records: float | None = None
 

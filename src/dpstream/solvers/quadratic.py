@@ -1,18 +1,19 @@
 """Least squares from noisy moments, by a solver that knows how noisy they are.
 
 The problem is ``min theta' S theta - 2 s' theta + penalty |theta|^2`` over all of space, over an
-L2 ball or over any convex set; what is known is ``S + N`` and ``s + n`` with public noise
-variances. Everything here is post-processing of measurements: the privacy of its result is theirs.
+L2 ball or over any convex set, or with an L1 penalty besides; what is known is ``S + N`` and ``s +
+n`` with public noise variances. Everything here is post-processing of measurements: the privacy of
+its result is theirs.
 
 Three steps, each of which does nothing when the noise is zero:
 
 1. The matrix's spectrum is estimated (``spectrum.py``); directions that the noise hides are not
    inverted.
 2. Each eigendirection is damped by the filter of least predicted risk (``spectral_choice.py``),
-   zero included. Over a set the minimiser as a whole is damped instead (``set_shrinkage.py``);
-   over a ball, whichever of the two is predicted to be better.
-3. The minimiser over the ball, where there is one, by its secular equation; over any other set to
-   a certificate.
+   zero included. Over a set, and with an L1 penalty, the minimiser as a whole is damped instead
+   (``set_shrinkage.py``); over a ball, whichever of the two is predicted to be better.
+3. The minimiser over the ball, where there is one, by its secular equation; over any other set, or
+   with a penalty, to a certificate.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +23,11 @@ import numpy as np
 from dpstream.arrays import FloatArray
 from dpstream.geometry.l2_ball import L2Ball
 from dpstream.solvers.ball_quadratic import ball_minimum
-from dpstream.solvers.constrained_quadratic import Constraint, minimise_quadratic
+from dpstream.solvers.constrained_quadratic import (
+    TOLERANCE,
+    Constraint,
+    minimise_quadratic,
+)
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic, Profile, RotatedNoise
 from dpstream.solvers.set_shrinkage import DampedOverSet, damped_over_set
 from dpstream.solvers.spectral_choice import Damped, isotropic_of, least_predicted
@@ -34,7 +39,7 @@ _PRESENT = 1e-14
 
 @dataclass(frozen=True, kw_only=True)
 class QuadraticSolution:
-    """What the solver makes of it.
+    """What the solver makes of it. What is said of a set holds of an L1 penalty, too.
 
     Attributes:
         parameters: ``(p, k)`` the estimate.
@@ -98,6 +103,28 @@ def solve_quadratic(problem: NoisyQuadratic, *, shrink: bool = True) -> Quadrati
     )
 
 
+def repaired_minimum(
+    problem: NoisyQuadratic, *, start: FloatArray | None = None, tolerance: float = TOLERANCE
+) -> FloatArray:
+    """What ``solve_quadratic`` gives for the first target without shrinking: the parameters alone.
+
+    Args:
+        problem: the noisy moments and their variances.
+        start: parameters to begin at, where a constraint is solved for in steps.
+        tolerance: of the gap, as in ``minimise_quadratic``.
+    """
+    damped = _undamped(problem)
+    found = _minimise(
+        damped.stiffness[0],
+        0,
+        damped.spectrum,
+        problem,
+        start=None if start is None else start[problem.first :],
+        tolerance=tolerance,
+    )
+    return problem.profile.complete(found.slopes, 0)
+
+
 def _minima(problem: NoisyQuadratic, *, shrink: bool) -> "tuple[Spectrum, list[_Minimum]]":
     """The curvature, and the minimiser of every target."""
     targets = range(problem.cross.shape[1])
@@ -158,7 +185,13 @@ class _Minimum:
 
 
 def _minimise(
-    stiffness: FloatArray | None, target: int, spectrum: Spectrum, problem: NoisyQuadratic
+    stiffness: FloatArray | None,
+    target: int,
+    spectrum: Spectrum,
+    problem: NoisyQuadratic,
+    *,
+    start: FloatArray | None = None,
+    tolerance: float = TOLERANCE,
 ) -> _Minimum:
     """Minimiser of ``sum h_j t_j^2 / 2 - z_j t_j`` in rotated parameters t, over the set.
 
@@ -178,7 +211,9 @@ def _minimise(
         if constraint.holds(slopes):
             return _Minimum(slopes=slopes, active=False)
         matrix = (basis * stiffness) @ basis.T
-        minimum = minimise_quadratic(matrix, basis @ seen, constraint)
+        minimum = minimise_quadratic(
+            matrix, basis @ seen, constraint, start=start, tolerance=tolerance
+        )
         return _Minimum(
             slopes=minimum.parameters, active=True, gap=minimum.gap, point=minimum.point
         )

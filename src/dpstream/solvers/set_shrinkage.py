@@ -21,7 +21,7 @@ from dpstream.arrays import FloatArray
 from dpstream.mechanisms.public import public_generator
 from dpstream.solvers.constrained_quadratic import (
     ConstrainedMinimum,
-    Constraint,
+    Restraint,
     minimise_quadratic,
 )
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic, Profile, RotatedNoise
@@ -139,12 +139,11 @@ def _damped(problem: NoisyQuadratic, trial: _Trial, target: int) -> tuple[float,
     assert constraint is not None
     matrix, cross = trial.stiffness[target], problem.profile.cross[:, target]
     minimum, active = _minimum(matrix, cross, constraint)
-    zero = np.zeros(constraint.convex_set.dimension)
-    centre = zero if constraint.convex_set.contains(zero) else constraint.convex_set.centre()
+    centre = constraint.origin()
     start = constraint.down(centre)
     moved = minimum.parameters - start
     curved = trial.spectrum.matrix @ moved
-    gain = float(moved @ (cross - trial.spectrum.matrix @ start))
+    gain = float(moved @ (cross - trial.spectrum.matrix @ start)) - constraint.cost(moved)
     optimism = _optimism(problem, trial, target, minimum)
     # As it was seen, without bias; but never less than what was estimated.
     raw = float(moved @ problem.profile.gram @ moved) + problem.penalty * float(moved @ moved)
@@ -167,7 +166,7 @@ def _damped(problem: NoisyQuadratic, trial: _Trial, target: int) -> tuple[float,
 
 
 def _minimum(
-    matrix: FloatArray, cross: FloatArray, constraint: Constraint
+    matrix: FloatArray, cross: FloatArray, constraint: Restraint
 ) -> tuple[ConstrainedMinimum, bool]:
     """The minimiser, and whether the set is known not to matter."""
     if constraint.lift is None:

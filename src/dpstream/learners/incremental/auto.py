@@ -104,6 +104,8 @@ class AutoIncremental:
         strategy: of the continual sums.
         penalty: ridge penalty per record.
         ridge: ridge penalty of the whole sum.
+        l1_penalty: L1 penalty per record; PrivIncReg1 alone takes one, without a set.
+        lasso: L1 penalty of the whole sum; likewise.
         noise: the law of the noise, or its name.
         shrink: whether the solver may shrink.
         intervals: whether releases carry standard errors and intervals, where they are known.
@@ -126,6 +128,8 @@ class AutoIncremental:
     strategy: str | Strategy = "auto"
     penalty: float = 0.0
     ridge: float = 0.0
+    l1_penalty: float = 0.0
+    lasso: float = 0.0
     noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     shrink: bool = True
     intervals: bool = True
@@ -188,6 +192,10 @@ class AutoIncremental:
             "tick_records": self.tick_records,
         }
 
+    def _require_no_sparsity(self, name: str) -> None:
+        if self.l1_penalty or self.lasso:
+            raise ConfigurationError(f"{name} has no L1 penalty; PrivIncReg1 has")
+
     def _require_entries(self, features: int, name: str) -> None:
         width = 1 + features + self.domain.target_count
         entries = width * (width + 1) // 2
@@ -209,12 +217,15 @@ class AutoIncremental:
             strategy=self.strategy,
             penalty=self.penalty,
             ridge=self.ridge,
+            l1_penalty=self.l1_penalty,
+            lasso=self.lasso,
             noise=self.noise,
             shrink=self.shrink,
             intervals=self.intervals,
         )
 
     def _projected(self) -> PrivIncReg2:
+        self._require_no_sparsity("PrivIncReg2")
         self._require_set("PrivIncReg2")
         if self.penalty:
             raise ConfigurationError("PrivIncReg2 has no penalty per record; give a ridge")
@@ -232,6 +243,7 @@ class AutoIncremental:
         return learner
 
     def _refits(self) -> PrivIncERM:
+        self._require_no_sparsity("PrivIncERM")
         self._require_set("PrivIncERM")
         if not self.counted:
             raise ConfigurationError("PrivIncERM needs ticks that close by count")

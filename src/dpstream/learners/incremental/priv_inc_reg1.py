@@ -46,8 +46,9 @@ class PrivIncReg1:
     """Least squares on a stream, released at any tick, under one event for life.
 
     Minimised at a tick with t records is ``sum (y_i - <x_i, theta> - b)^2 + (penalty t + ridge)
-    |theta|^2``, over the ball of ``radius`` or the set ``constraint`` if there is one, in the
-    domain's scaled units, for every target on its own; b is neither penalised nor bounded.
+    |theta|^2 + (l1_penalty t + lasso) |theta|_1``, over the ball of ``radius`` or the set
+    ``constraint`` if there is one, in the domain's scaled units, for every target on its own; b is
+    neither penalised nor bounded. A ridge and an L1 penalty together are the elastic net.
 
     Guaranteed: all releases of the stream's whole life, together and adaptively, satisfy the
     budget for the declared unit and neighbours. Assumed of the caller: the schedule of ticks is
@@ -66,6 +67,8 @@ class PrivIncReg1:
         constraint: any set with a projection or a linear oracle for the coefficients, or None.
         penalty: ridge penalty per record (paper 004's alpha).
         ridge: ridge penalty of the whole sum.
+        l1_penalty: L1 penalty per record; not together with a set.
+        lasso: L1 penalty of the whole sum; not together with a set.
         noise: the law of the noise, or its name.
         solver: ``"certified"``, or ``"averaged_gradient"``: the paper's averaged projected gradient
             on the unrepaired moments, for comparison; it needs a set and no constant.
@@ -90,6 +93,8 @@ class PrivIncReg1:
     constraint: ConvexSet | None = None
     penalty: float = 0.0
     ridge: float = 0.0
+    l1_penalty: float = 0.0
+    lasso: float = 0.0
     noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     solver: SolverName = "certified"
     shrink: bool = True
@@ -107,7 +112,14 @@ class PrivIncReg1:
         )
         self._check_choices()
         check_declaration(self.domain, self.unit, self.tick_records)
-        check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
+        check_regularisation(
+            penalty=self.penalty,
+            ridge=self.ridge,
+            radius=self.radius,
+            l1_penalty=self.l1_penalty,
+            lasso=self.lasso,
+            bounded=self.constraint is not None,
+        )
         if self.radius is not None and self.constraint is not None:
             raise ConfigurationError("radius and constraint are two sets; give one of them")
         if self.calibration == "paper":
@@ -124,6 +136,8 @@ class PrivIncReg1:
             constraint=None
             if self.constraint is None or ball is not None
             else Constraint(convex_set=self.constraint),
+            l1_penalty=self.l1_penalty,
+            lasso=self.lasso,
             solver=self.solver,
         )
         object.__setattr__(self, "problem", problem)
@@ -151,12 +165,8 @@ class PrivIncReg1:
                 )
         if self.weights != "auto":
             require_kind(self.weights, MomentWeights, "weights", "give 'auto' or MomentWeights")
-        for name, value in (
-            ("penalty", self.penalty),
-            ("ridge", self.ridge),
-            ("radius", 1.0 if self.radius is None else self.radius),
-        ):
-            require_kind(value, (int, float, np.number), name, "give a number")
+        if self.radius is not None:
+            require_kind(self.radius, (int, float, np.number), "radius", "give a number")
         if self.constraint is not None and not hasattr(self.constraint, "l2_radius"):
             given = type(self.constraint).__name__
             raise ConfigurationError(
@@ -263,6 +273,8 @@ class PrivIncReg1:
             "constraint": None if self.constraint is None else described(self.constraint),
             "penalty": self.penalty,
             "ridge": self.ridge,
+            "l1_penalty": self.l1_penalty,
+            "lasso": self.lasso,
             "solver": self.solver,
             "shrink": self.shrink,
             "intervals": self.intervals,

@@ -34,9 +34,10 @@ from dpstream.solvers.linear_model import LinearProblem, check_regularisation
 class WindowedRegression:
     """Least squares on the newest records, released at any tick, for ever.
 
-    Minimised is ``sum w_i (y_i - <x_i, theta> - b)^2 + (penalty n + ridge) |theta|^2`` with n the
-    sum of the weights, which is measured: ``w_i`` is 1 for records of the last ``window_ticks``
-    ticks and 0 for others, or ``decay`` to the power of a record's age in ticks.
+    Minimised is ``sum w_i (y_i - <x_i, theta> - b)^2 + (penalty n + ridge) |theta|^2 + (l1_penalty
+    n + lasso) |theta|_1`` with n the sum of the weights, which is measured: ``w_i`` is 1 for
+    records of the last ``window_ticks`` ticks and 0 for others, or ``decay`` to the power of a
+    record's age in ticks.
 
     Guaranteed: all releases of the stream's whole life, together and adaptively, satisfy the
     budget for the declared unit and neighbours; expired records stay protected. Assumed of the
@@ -53,6 +54,8 @@ class WindowedRegression:
         radius: of the L2 ball for the coefficients, or None.
         penalty: ridge penalty per record.
         ridge: ridge penalty of the whole sum.
+        l1_penalty: L1 penalty per record; not together with a radius.
+        lasso: L1 penalty of the whole sum; not together with a radius.
         noise: the law of the noise, or its name.
         intervals: whether releases carry standard errors and intervals; for windows alone.
         tick_records: public bound on the records of one tick; None takes the largest that fits.
@@ -69,6 +72,8 @@ class WindowedRegression:
     radius: float | None = None
     penalty: float = 0.0
     ridge: float = 0.0
+    l1_penalty: float = 0.0
+    lasso: float = 0.0
     noise: NoiseKind | NoiseName = NoiseKind.GAUSSIAN
     intervals: bool = False
     tick_records: int | None = None
@@ -86,7 +91,13 @@ class WindowedRegression:
                 "intervals are known for records of equal weight; turn them off, or take a window"
             )
         check_declaration(self.domain, self.unit, self.tick_records)
-        check_regularisation(penalty=self.penalty, ridge=self.ridge, radius=self.radius)
+        check_regularisation(
+            penalty=self.penalty,
+            ridge=self.ridge,
+            radius=self.radius,
+            l1_penalty=self.l1_penalty,
+            lasso=self.lasso,
+        )
         layout = MomentLayout(
             dimension=self.domain.dimension,
             target_count=self.domain.target_count,
@@ -105,6 +116,8 @@ class WindowedRegression:
             penalty=self.penalty,
             ridge=self.ridge,
             radius=self.radius,
+            l1_penalty=self.l1_penalty,
+            lasso=self.lasso,
         )
         object.__setattr__(self, "problem", problem)
         stream = moment_stream(
@@ -156,6 +169,8 @@ class WindowedRegression:
             "radius": self.radius,
             "penalty": self.penalty,
             "ridge": self.ridge,
+            "l1_penalty": self.l1_penalty,
+            "lasso": self.lasso,
             "intervals": self.intervals,
             "sum": self.stream.describe(),
         }
