@@ -9,6 +9,7 @@ Outcomes are kept in a folder, module by module, so that a run can be continued.
 """
 
 import argparse
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -54,7 +55,7 @@ _IMPORT = 30.0
 _WAIT = 3600.0
 """A mutant that sleeps for so long does not end either."""
 
-_LONGEST = 40.0
+_LONGEST = 12.0
 """Tests of a mutant are run, the quickest first, as long as they usually take no more together."""
 
 _MEMORY = 3 << 30
@@ -76,8 +77,11 @@ class Coverage:
         """The tests that cover a mutant, the quickest first, as many as time allows."""
         by_line = self.lines.get(str(path), {})
         own = {test for n in range(mutant.first, mutant.last + 1) for test in by_line.get(n, ())}
-        # What runs at import has no test of its own: any test of the module may find it.
-        found = own or {test for tests in by_line.values() for test in tests}
+        # What runs at import has no test of its own: any test of the module may find it, and of
+        # a module that only holds data, any test of those that import it.
+        found = (
+            own or self._of(path) or {test for user in self._users(path) for test in self._of(user)}
+        )
         chosen, total = [], 0.0
         for test in sorted(found, key=lambda name: (self.seconds.get(name, 0.1), name)):
             total += self.seconds.get(test, 0.1)
@@ -85,6 +89,14 @@ class Coverage:
                 break
             chosen.append(test)
         return chosen
+
+    def _of(self, path: Path) -> set[str]:
+        return {test for tests in self.lines.get(str(path), {}).values() for test in tests}
+
+    def _users(self, path: Path) -> list[Path]:
+        imported = f"from {'.'.join(path.relative_to(SOURCE).with_suffix('').parts)} import "
+        users = [Path(name) for name in self.lines]
+        return [user for user in users if imported in user.read_text(encoding="utf-8")]
 
 
 def measure(folder: Path) -> None:
@@ -162,6 +174,8 @@ def preload() -> None:
         deadline=None,
         database=None,
         derandomize=True,
+        # A failing example is enough, it need not be small.
+        phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     hypothesis.settings.load_profile("mutation")
@@ -170,6 +184,9 @@ def preload() -> None:
     assert mpmath
     assert cryptography
     assert scipy
+    # Every process would look through the libraries for garbage, several times.
+    gc.collect()
+    gc.freeze()
 
 
 class Watch:
@@ -227,8 +244,8 @@ def start(
             sys.meta_path.insert(0, _Replaced(module, path, compiled))
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         warnings = "ignore::pytest.PytestAssertRewriteWarning"
-        options = ["-x", "-p", "no:cacheprovider", "-W", warnings, *tests]
-        code = int(pytest.main(options, plugins=[watch]))
+        options = ["-x", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "-W", warnings]
+        code = int(pytest.main([*options, *tests], plugins=[watch]))
     except BaseException:
         code = 1
     finally:
@@ -252,22 +269,18 @@ def wait(process: int) -> str:
     return {0: "survived", 5: "untested", -signal.SIGVTALRM: "endless"}.get(code, "killed")
 
 
-def run_module(path: Path, coverage: Coverage, folder: Path, shard: tuple[int, int]) -> None:
+def run_module(path: Path, coverage: Coverage, folder: Path) -> None:
     """All mutants of one module that have no outcome yet."""
     module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
     text = path.read_text(encoding="utf-8")
     kept = folder / f"{module}.jsonl"
     known = {item["name"] for item in outcomes(kept, text)}
-    todo = [
-        (number, mutant)
-        for number, mutant in enumerate(mutants(text))
-        if mutant.name not in known and number % shard[1] == shard[0]
-    ]
+    todo = [mutant for mutant in mutants(text) if mutant.name not in known]
     usual: Mapping[str, float] = {}
     if todo:
         # Whatever fails without a fault would find every mutant.
-        tests = sorted({test for _, mutant in todo for test in coverage.tests(path, mutant)})
-        told = folder / f"{module}.{shard[0]}.seconds.json"
+        tests = sorted({test for mutant in todo for test in coverage.tests(path, mutant)})
+        told = folder / f"{module}.seconds.json"
         first = Watch({}, told=told)
         outcome = wait(start(module, path, None, tests, first)) if tests else "survived"
         if outcome != "survived":
@@ -276,7 +289,7 @@ def run_module(path: Path, coverage: Coverage, folder: Path, shard: tuple[int, i
         usual = json.loads(told.read_text(encoding="utf-8")) if tests else {}
     # Kernels are interpreted here: this is how long tests take.
     coverage = replace(coverage, seconds={**coverage.seconds, **usual})
-    for _, mutant in todo:
+    for mutant in todo:
         tests = coverage.tests(path, mutant)
         begun = time.monotonic()
         outcome = "untested"
@@ -306,6 +319,21 @@ def outcomes(kept: Path, text: str) -> Iterator[dict[str, Any]]:
             item = json.loads(line)
             if item["source"] == digest(text):
                 yield item
+
+
+def forget(folder: Path, chosen: Sequence[str]) -> None:
+    """Drop the outcomes of what survived without a reason, so that it is run again."""
+    for path in modules(chosen):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        kept, known = folder / f"{module}.jsonl", reasons(module)
+        items = outcomes(kept, path.read_text(encoding="utf-8"))
+        good = [item for item in items if item["name"] in known or _found(item)]
+        if kept.exists():
+            kept.write_text("".join(json.dumps(item) + "\n" for item in good), encoding="utf-8")
+
+
+def _found(item: Mapping[str, Any]) -> bool:
+    return item["outcome"] not in ("survived", "untested")
 
 
 def listed() -> Mapping[str, Mapping[str, str]]:
@@ -342,7 +370,7 @@ def report(folder: Path, chosen: Sequence[str]) -> bool:
         found = {item["name"]: item for item in outcomes(folder / f"{module}.jsonl", text)}
         counts = Counter(item["outcome"] for item in found.values())
         known = reasons(module)
-        survivors = [n for n, i in found.items() if i["outcome"] in ("survived", "untested")]
+        survivors = [name for name, item in found.items() if not _found(item)]
         open_ones = [name for name in survivors if name not in known]
         stale = sorted(set(known) - {mutant.name for mutant in all_of})
         wrong = [n for n in known if n in found and n not in survivors]
@@ -384,20 +412,30 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", action="store_true", help="only say what is known")
     parser.add_argument("--again", action="store_true", help="measure the coverage again")
+    parser.add_argument(
+        "--retry", action="store_true", help="run again what survived without a reason"
+    )
     options = parser.parse_args()
     folder = options.out
     folder.mkdir(parents=True, exist_ok=True)
     if not options.report:
+        if options.retry:
+            forget(folder, options.modules)
         if options.again or not (folder / "coverage.db").exists():
             measure(folder)
         coverage = read_coverage(folder)
         preload()
+        # Whoever is free takes the next module: a byte of a pipe is read once.
+        paths = modules(options.modules)
+        taken, offered = os.pipe()
+        os.write(offered, bytes(range(len(paths))))
+        os.close(offered)
         workers: list[int] = []
-        for number in range(options.workers):
+        for _ in range(options.workers):
             worker = os.fork()
             if not worker:
-                for path in modules(options.modules):
-                    run_module(path, coverage, folder, (number, options.workers))
+                while number := os.read(taken, 1):
+                    run_module(paths[number[0]], coverage, folder)
                 os._exit(0)
             workers.append(worker)
         for worker in workers:

@@ -52,6 +52,14 @@ def test_a_groups_promise_is_weaker_and_gaussian_shifts_add() -> None:
     assert best_accuracy(pure) == pytest.approx(special.expit(2.0), rel=1e-9)
     whole = group_curve(PrivacyCurve.pure(0.5), epsilon=0.5, delta=1e-6, count=10_000)
     assert best_accuracy(whole) == 1.0
+    three = group_curve(PrivacyCurve.pure(0.5), epsilon=0.5, delta=1e-6, count=3)
+    growth = 1.0 + math.exp(0.5) + math.exp(1.0)
+    assert three.pure_steps == ((1.5, 1),)
+    assert three.delta(1.5) == pytest.approx(growth * 1e-6, rel=1e-12)
+    # Where the exponential is beyond every float the promise is empty, as where it is above 1.
+    for count in (800, 20):
+        empty = group_curve(PrivacyCurve.pure(1.0), epsilon=1.0, delta=1e-6, count=count)
+        assert empty == PrivacyCurve.approximate(float(count), 1.0)
 
 
 def test_a_belief_grows_by_bayes_rule() -> None:

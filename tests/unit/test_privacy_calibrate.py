@@ -80,6 +80,7 @@ def test_textbook_constant_and_its_limits():
             paper.textbook_noise_multiplier(
                 Budget(epsilon=limit + 0.1, delta=1e-6), numerator=numerator
             )
+    assert paper.textbook_noise_multiplier(BUDGET, numerator=1.0) == math.sqrt(2 * math.log(1e6))
     with pytest.raises(NotPrivate, match="delta is 0"):
         paper.textbook_noise_multiplier(Budget(epsilon=1, delta=0))
 
@@ -97,6 +98,12 @@ def test_advanced_composition_split_and_its_limits():
         paper.advanced_composition_budget(Budget(epsilon=30, delta=1e-6), count=1000)
     with pytest.raises(NotPrivate, match="proved only"):
         paper.advanced_composition_budget(Budget(epsilon=15, delta=1e-6), count=1)
+    # The largest epsilon that is proved, and the largest of one part, which is 1.
+    limit = 2.0 * math.log(2.0 / 1e-6)
+    paper.advanced_composition_budget(Budget(epsilon=limit, delta=1e-6), count=1000)
+    whole = 2.0 * math.sqrt(2.0 * math.log(2.0 / 1e-6))
+    one = paper.advanced_composition_budget(Budget(epsilon=whole, delta=1e-6), count=1)
+    assert one.epsilon == 1.0
     with pytest.raises(NotPrivate, match="delta is 0"):
         paper.advanced_composition_budget(Budget(epsilon=1, delta=0), count=2)
     with pytest.raises(ConfigurationError):
@@ -113,6 +120,11 @@ def test_tree_noise_and_the_horizons_at_which_it_fails():
         with pytest.raises(NotPrivate, match="TreeMech"):
             paper.tree_noise_scale(BUDGET, horizon=horizon, sensitivity=1.0, base=base)
     assert paper.tree_noise_scale(BUDGET, horizon=3, sensitivity=1.0, base=2.0) > 0
+    half = Budget(epsilon=0.5, delta=1e-6)
+    for sensitivity in (0.001, 1000.0):
+        assert paper.tree_noise_scale(
+            half, horizon=1024, sensitivity=sensitivity, base=2.0
+        ) == pytest.approx(10 * sensitivity * math.sqrt(2 * math.log(2e6)) / 0.5)
     with pytest.raises(NotPrivate, match="delta is 0"):
         paper.tree_noise_scale(Budget(epsilon=1, delta=0), horizon=8, sensitivity=1.0, base=2.0)
 
@@ -120,6 +132,7 @@ def test_tree_noise_and_the_horizons_at_which_it_fails():
 def test_logarithm_needs_a_base():
     assert paper.logarithm(8.0, base=2.0) == 3.0
     assert paper.logarithm(math.e, base=math.e) == 1.0
+    assert paper.logarithm(64.0, base=4.0) == 3.0
     with pytest.raises(ConfigurationError):
         paper.logarithm(8.0, base=1.0)
 

@@ -56,6 +56,16 @@ def test_json_survives_text():
     assert event_from_json(json.loads(text)) == EVERY
 
 
+def test_kinds_do_not_change_between_versions():
+    # Stored events must be read for ever: these names are part of the format.
+    kinds = [event.to_json()["kind"] for event, _ in SINGLES]
+    assert kinds == [
+        *("gaussian", "pure", "exponential", "zero_concentrated", "approximate", "failure"),
+    ]
+    repeated = EVERY.events[0]
+    assert (EVERY.to_json()["kind"], repeated.to_json()["kind"]) == ("composed", "repeated")
+
+
 def test_numbers_become_plain():
     event = GaussianEvent("g", mu=np.float32(0.5), covers=(np.int64(1), np.int64(3)))
     assert type(event.mu) is float
@@ -154,6 +164,21 @@ def test_a_new_kind_needs_a_name_of_its_own_and_a_bound():
 )
 def test_wrong_units_are_refused(arguments):
     with pytest.raises(ConfigurationError):
+        Unit(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "person"}, "unit kind is 'person'; it must be one of record, user"),
+        ({"period": "day"}, "unit period is 'day'; it must be one of life, window"),
+        ({"kind": "user"}, "a user unit needs the column that identifies the user"),
+        ({"kind": "user", "column": ""}, "a user unit needs the column that identifies the user"),
+        ({"kind": "user", "column": 3}, "a user unit needs the column that identifies the user"),
+    ],
+)
+def test_wrong_units_are_named(arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
         Unit(**arguments)
 
 

@@ -185,6 +185,11 @@ def test_digests_do_not_change_between_versions():
         '"index":0,"previous_digest":"ab"}'
     )
     assert row.digest == hashlib.sha256(text.encode()).hexdigest()
+    opening = (
+        '{"budget":{"delta":1e-06,"epsilon":1.0},"format":1,'
+        '"unit":{"cap":3,"column":"id","kind":"user","period":"life"}}'
+    )
+    assert Ledger(BUDGET, USER).head == hashlib.sha256(opening.encode()).hexdigest()
 
 
 def _altered(rows):
@@ -219,6 +224,16 @@ def test_tampering_is_found(tamper):
     for check in (verify_rows, Ledger.from_rows):
         with pytest.raises(StoreCorrupt, match="ledger row"):
             check(rows, budget=BUDGET, unit=RECORD)
+
+
+def test_a_row_that_is_missing_is_named():
+    rows = _rows()
+    with pytest.raises(StoreCorrupt, match="ledger row 1 calls itself 2; a row is missing"):
+        verify_rows([rows[0], *rows[2:]], budget=BUDGET, unit=RECORD)
+    with pytest.raises(StoreCorrupt, match="ledger row 1 does not match its digest; it was alt"):
+        verify_rows(_altered(rows), budget=BUDGET, unit=RECORD)
+    with pytest.raises(StoreCorrupt, match="ledger row 2 does not follow row 1"):
+        verify_rows(_forged(rows), budget=BUDGET, unit=RECORD)
 
 
 def test_a_missing_tail_is_found_with_the_head():
@@ -310,6 +325,28 @@ class _Congruence:
     def below(self, bound):
         self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
         return (self.state >> 33) % bound
+
+
+def test_charges_and_questions_meet_few_of_many_segments(monkeypatch):
+    segments = 1024
+    coverage = Coverage()
+    for first in range(segments):
+        coverage.charge(PrivacyCurve.pure(1.0), (first, first + 1))
+    compose, calls = PrivacyCurve.compose, []
+
+    def counted(self, other):
+        calls.append(None)
+        return compose(self, other)
+
+    monkeypatch.setattr(PrivacyCurve, "compose", counted)
+    # A treap of so many cuts is some 25 nodes deep; two paths of it are walked, none below.
+    for covers in ((0, segments), (1, segments - 1), (300, 900)):
+        calls.clear()
+        coverage.charge(PrivacyCurve.pure(1.0), covers)
+        assert 0 < len(calls) < 200
+        calls.clear()
+        assert coverage.envelope(covers).pure_epsilon >= 2.0
+        assert 0 < len(calls) < 100
 
 
 def test_disjoint_rearranges_without_loss():

@@ -1,12 +1,14 @@
 """Sampled Gaussian measurements: delta against exact integrals and another program's."""
 
 import math
+from typing import Any
 
 import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpstream.errors import ConfigurationError
+from dpstream.privacy import loss_distribution
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.gaussian import gaussian_delta
 from dpstream.privacy.loss_distribution import sampled_gaussian_delta
@@ -75,6 +77,45 @@ def test_many_measurements_agree_with_dp_accounting(
 
     found = sampled_gaussian_delta(mu, rate, count, epsilon)
     assert theirs(above=False) <= found <= theirs(above=True) * (1 + 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "count"),
+    [(0.5, 0.1, 20), (0.05, 0.5, 400), (2.0, 1e-4, 1), (2.0, 1e-4, 1000), (4.0, 0.3, 1)],
+)
+def test_the_grid_holds_nine_deviations_at_a_256th_of_one(
+    mu: float, rate: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Half a million points at most, for the composition's whole range.
+    grids: list[tuple[float, list[int]]] = []
+    connected = loss_distribution._connected
+
+    def seen(spacing: float, dots: list[int], *further: Any) -> Any:
+        grids.append((spacing, dots))
+        return connected(spacing, dots, *further)
+
+    monkeypatch.setattr(loss_distribution, "_connected", seen)
+    sampled_gaussian_delta(mu, rate, count, 0.5)
+    single = math.log(1.0 - rate + rate * math.exp(9.5 * mu + mu**2 / 2))
+    deviation = rate * math.sqrt(math.exp(mu**2) - 1.0)
+    mean, spread = count * deviation**2, 9.5 * math.sqrt(count) * deviation
+    total = min(count * single, single + mean + spread)
+    assert len(grids) == 2
+    for spacing, dots in grids:
+        assert spacing == pytest.approx(max(deviation / 256, 2 * total / 2**19), rel=1e-9)
+        assert max(dots) == -min(dots) == math.ceil(single / spacing)
+
+
+def test_what_is_beyond_the_grid_is_allowed_for() -> None:
+    # In units of 2^-52: 512 for the part and 16 for each measurement.
+    found = sampled_gaussian_delta(0.01, 0.5, 5, 50.0)
+    # Of it the transform used five.
+    assert 512 + 5 * 16 <= found * 2.0**52 < 512 + 6 * 16
+
+
+def test_losses_beyond_every_exponential() -> None:
+    # At rate 1 the grid reaches below -37, where the other stream's density is no float's.
+    assert gaussian_delta(4.0, 2.0) <= sampled_gaussian_delta(4.0, 1.0, 1, 2.0) <= 1.0
 
 
 def test_more_of_anything_reveals_more() -> None:
