@@ -86,7 +86,7 @@ def course(name: str, *, epsilon: float | None = None) -> Course:
     """Every released model of an example, judged on the flights that follow it."""
     config, published = releases(name, epsilon=epsilon)
     stream = assemble_stream(config)
-    domain = stream.learner.domain  # type: ignore[attr-defined]
+    domain = stream.learner.domain
     target = next(iter(config.targets))
     bounds = config.targets[target]
     records, errors, trivial = [], [], []

@@ -7,7 +7,7 @@ its privacy and the events that statement rests on.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from dpstream.arrays import IntArray
 from dpstream.privacy.unit import Neighbours, Unit
@@ -73,4 +73,4 @@ class Release(Generic[T]):
 
     def map(self, function: Callable[[T], U]) -> "Release[U]":
         """Post-process the value; privacy is unchanged by any function of it."""
-        return replace(self, value=function(self.value))  # type: ignore[return-value, arg-type]
+        return replace(cast("Release[Any]", self), value=function(self.value))

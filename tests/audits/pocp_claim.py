@@ -24,7 +24,7 @@ def perturbed(**settings: object) -> POCP:
         "unit": Unit(),
         "neighbours": Neighbours.ZERO_OUT,
     }
-    return POCP(**(given | settings))  # type: ignore[arg-type]
+    return POCP(**(given | settings))
 
 
 def claimed(model: POCP, *, steps: int, width: int = 2) -> np.ndarray:

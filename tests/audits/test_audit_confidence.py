@@ -15,7 +15,7 @@ from dpstream.audit.confidence import (
 )
 from dpstream.audit.finding import Finding, failures
 from dpstream.audit.gaussian import everything_seen
-from dpstream.mechanisms.public import public_generator
+from dpstream.mechanisms.public import PublicGenerator, public_generator
 
 
 @pytest.mark.parametrize("successes", [0, 1, 17, 40])
@@ -25,7 +25,7 @@ def test_proportions_have_clopper_pearson_bounds(successes: int) -> None:
     assert (low[0], high[0]) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
-def answers(generator: np.random.Generator, epsilon: float, size: int) -> np.ndarray:  # noqa: TID251
+def answers(generator: PublicGenerator, epsilon: float, size: int) -> np.ndarray:
     """Randomised response: 1 with the odds ``exp(epsilon)``."""
     return (generator.random(size) < 1 / (1 + math.exp(-epsilon))).astype(float)
 

@@ -34,7 +34,7 @@ def failed(evidence: Evidence) -> set[str]:
 
 def scaled(solver: type, name: str, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that releases with its planned noise times a factor."""
-    release = solver.release  # type: ignore[attr-defined]
+    release = solver.release
 
     def broken(self: Any, plan: Plan, batch: Any, noise: Any) -> Any:
         scales = {**plan.noise_scales, name: factor * plan.noise_scales[name]}

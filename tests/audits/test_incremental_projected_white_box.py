@@ -36,7 +36,7 @@ def build(neighbours: Neighbours, **settings: object) -> PrivIncReg2:
         "projected_dimension": TARGET,
         "strategy": "honaker_tree",
     }
-    return PrivIncReg2(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncReg2(**(given | settings))
 
 
 def nodes(model: PrivIncReg2, records: Sequence[Record]) -> np.ndarray:

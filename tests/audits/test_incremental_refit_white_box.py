@@ -44,7 +44,7 @@ def build(neighbours: Neighbours, **settings: object) -> PrivIncERM:
         "tick_records": 1,
         "refit_every": EVERY,
     }
-    return PrivIncERM(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncERM(**(given | settings))
 
 
 def measured(

@@ -38,7 +38,7 @@ Record = tuple[np.ndarray, float] | None
 def build(neighbours: Neighbours, **settings: object) -> FollowTheLeader:
     intercept = bool(settings.pop("intercept", False))
     domain = Domain.vectors(2, norm_bound=1.0, target_bound=1.0, intercept=intercept)
-    if classes := int(settings.pop("classes", 0)):  # type: ignore[call-overload]
+    if classes := int(settings.pop("classes", 0)):
         domain = Domain(domain.columns, LabelTarget("y", range(classes)), norm_bound=1.0)
         settings["loss"] = SoftmaxLoss(classes=classes)
     given: dict[str, object] = {
@@ -51,7 +51,7 @@ def build(neighbours: Neighbours, **settings: object) -> FollowTheLeader:
         # Large models make slopes as large as they can be: the worst case is sought.
         "prior_scale": 1e4,
     }
-    return FollowTheLeader(**(given | settings))  # type: ignore[arg-type]
+    return FollowTheLeader(**(given | settings))
 
 
 def admitted(model: FollowTheLeader, records: Sequence[Record]) -> Batch:

@@ -40,7 +40,7 @@ def build(neighbours: Neighbours, **settings: object) -> PrivIncReg1:
         "neighbours": neighbours,
         "horizon": HORIZON,
     }
-    return PrivIncReg1(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncReg1(**(given | settings))
 
 
 def admitted(model: PrivIncReg1, records: Sequence[Record]) -> Batch:

@@ -45,7 +45,7 @@ class Watched(RunningSum):
             self.__dict__["seen"] += handed
             return handed
 
-        state.sum.encoder.nodes = nodes  # type: ignore[method-assign]
+        state.sum.encoder.nodes = nodes
         return state
 
 

@@ -120,7 +120,7 @@ def test_review_sets_of_equal_sizes_have_perturbations_of_their_own(
 ) -> None:
     """One secret linear term in two problems on a batch: their answers would cancel it."""
     drawn: list[FloatArray] = []
-    real = objective_perturbation._perturbation  # pyright: ignore[reportPrivateUsage]  # what must differ
+    real = objective_perturbation._perturbation  # what must differ
 
     def watched(*args: Any) -> FloatArray:
         drawn.append(real(*args))

@@ -189,7 +189,7 @@ class Stubborn:
     def __eq__(self, other: object) -> bool:
         raise ValueError(MARK)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 TOKENS = (

@@ -401,7 +401,7 @@ def text_records(data: bytes) -> None:
         content = draw.edited(b"c0,c1,c2,y\n0.5,a,true,1\n," + MARK.encode() + b",0,1\n1,b,f,-1\n")
     before = sys.stdin
     # Standard input as a pipe that is read to its end: the same lines as of a file.
-    sys.stdin = SimpleNamespace(buffer=io.BytesIO(content))  # type: ignore[assignment]
+    sys.stdin = SimpleNamespace(buffer=io.BytesIO(content))
     try:
         with only(SourceError, SchemaError):
             for chunk in TextSource("-", form, chunk_rows=chunk_rows).chunks(draw.below(3)):

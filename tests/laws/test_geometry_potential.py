@@ -36,7 +36,7 @@ EDGES = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 2), (3, 4), (2, 4)]
 class L1WithNorm(L1Ball):
     """The L1 ball with its other potential."""
 
-    def mirror_map(self) -> L1NormPotential:  # type: ignore[override]
+    def mirror_map(self) -> L1NormPotential:
         return L1NormPotential(ball=L1Ball(dimension=self.dimension), radius=self.radius)
 
 

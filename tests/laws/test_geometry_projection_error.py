@@ -180,6 +180,6 @@ def test_secret_points_enter_no_projection_by_iteration(
     )
     budget = Budget(epsilon=1.0, delta=1e-6)
     with pytest.raises(ConfigurationError, match="found by iteration"):
-        solver.plan(problem, budget)  # type: ignore[attr-defined]
+        solver.plan(problem, budget)
     # Released points may: their projection is post-processing.
     assert MirrorDescent().plan(problem, budget).steps >= 1

@@ -276,7 +276,7 @@ def test_scaled_sets_scale_every_size() -> None:
     for name, convex_set in SETS.items():
         if not hasattr(convex_set, "scaled"):
             continue
-        larger = convex_set.scaled(3.0)  # pyright: ignore[reportAttributeAccessIssue]
+        larger = convex_set.scaled(3.0)
         for measure in ("diameter", "l1_radius", "l2_radius", "gaussian_width"):
             expected = 3 * getattr(convex_set, measure)()
             assert getattr(larger, measure)() == pytest.approx(expected), (name, measure)

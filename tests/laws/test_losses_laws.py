@@ -30,7 +30,7 @@ from dpstream.losses.record_bound import RecordBound
 from dpstream.losses.regularised import RegularisedLoss
 from dpstream.losses.softmax import SoftmaxLoss
 from dpstream.losses.squared import SquaredLoss
-from dpstream.randomness.public import public_generator
+from dpstream.randomness.public import PublicGenerator, public_generator
 
 SMOOTH: list[SmoothGeneralisedLinearLoss] = [
     SquaredLoss(),
@@ -147,7 +147,7 @@ def test_implicit_step_solves_the_vector_problem() -> None:
         assert np.allclose(moved, theta - h * gradient, atol=1e-9)
 
 
-def batch(generator: np.random.Generator, n: int, d: int) -> tuple[FloatArray, FloatArray]:  # noqa: TID251 - a type
+def batch(generator: PublicGenerator, n: int, d: int) -> tuple[FloatArray, FloatArray]:
     return generator.standard_normal((n, d)), generator.uniform(-1, 1, n)
 
 

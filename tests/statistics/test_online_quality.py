@@ -74,7 +74,7 @@ def test_the_benchmarks_parts_run() -> None:
 def test_noise_regret_grows_as_the_square_root_of_the_horizon() -> None:
     def total_noise(schedule: str, releases: int) -> float:
         known = None if schedule == "endless" else releases
-        price = ReleasePrice(schedule=schedule, releases=known)  # type: ignore[arg-type]
+        price = ReleasePrice(schedule=schedule, releases=known)
         return math.fsum(1 / j / math.sqrt(price.price(j)) for j in range(1, releases + 1))
 
     horizons = np.array([1000, 10_000, 100_000])

@@ -262,7 +262,7 @@ def test_a_format_that_cannot_be_told_is_a_wrong_declaration(tmp_path):
     with pytest.raises(ConfigurationError, match=r"standard input.*give the format"):
         open_source("-")
     with pytest.raises(ConfigurationError, match="'xml'"):
-        open_source("a.xml", format_="xml")  # type: ignore[arg-type]
+        open_source("a.xml", format_="xml")
 
 
 def test_a_source_that_was_looked_at_hands_everything_out_once(tmp_path):

@@ -362,4 +362,4 @@ def test_the_noises_law_is_taken_by_its_name() -> None:
         assert NoiseKind.of(kind) is kind
         assert NoiseKind.of(kind.value) is kind
     with pytest.raises(ConfigurationError, match="one of gaussian, exact, spherical_laplace"):
-        NoiseKind.of("loud")  # type: ignore[arg-type]
+        NoiseKind.of("loud")

@@ -48,7 +48,7 @@ def flights(*, intercept: bool = True, norm_bound: float | None = None) -> Domai
         (lambda: Domain([Numeric("a")]), "'a'"),
         (lambda: Domain([Numeric("a")], record_bound="max"), "'a'"),
         (lambda: Domain([Numeric("a", 0, 1)], record_bound="max", norm_bound=1.0), "norm_bound"),
-        (lambda: Domain([Numeric("a", 0, 1)], record_bound="l1"), "'l1'"),  # type: ignore[arg-type]
+        (lambda: Domain([Numeric("a", 0, 1)], record_bound="l1"), "'l1'"),
         (lambda: Domain([Numeric("a", 0, 1)], norm_bound=0.0), "norm_bound"),
         (lambda: Domain([Numeric("a", 0, 1)], norm_bound=math.inf), "norm_bound"),
         (lambda: Domain([Numeric("a", 0, 1e-300)]), "'a'"),

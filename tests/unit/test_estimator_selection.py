@@ -320,7 +320,7 @@ class Elsewhere(PrivateRidge):
         learner = super()._make_learner(declared)
         more = GaussianEvent("more", mu=5.0)
 
-        class Costly(type(learner)):  # type: ignore[misc]
+        class Costly(type(learner)):
             def next_events(self, tick: Any) -> Any:
                 return (more,)
 

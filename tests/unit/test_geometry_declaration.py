@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "mix above one": (lambda: InterpolationBall(dimension=2, mix=1.5), "mix is 1.5"),
     "no vertices": (lambda: VertexHull(np.empty((0, 3))), "vertices is empty"),
-    "ragged vertices": (lambda: VertexHull([[1.0, 2.0], [3.0]]), "rows of one width"),  # type: ignore[arg-type]
+    "ragged vertices": (lambda: VertexHull([[1.0, 2.0], [3.0]]), "rows of one width"),
     "flat vertex list": (lambda: VertexHull(np.array([1.0, 2.0])), r"shape \(2,\); it must have 2"),
     "infinite vertex": (lambda: VertexHull(np.array([[np.inf, 0.0]])), "infinite or missing"),
     "zero vertices": (lambda: SymmetricHull(np.zeros((2, 2))), "all vertices are zero"),

@@ -41,7 +41,7 @@ def learner(**settings: object) -> AutoIncremental:
         "draws": 2,
         "intervals": False,
     }
-    return AutoIncremental(**(given | settings))  # type: ignore[arg-type]
+    return AutoIncremental(**(given | settings))
 
 
 def test_the_least_predicted_excess_is_taken_and_said_in_every_release() -> None:
@@ -76,7 +76,7 @@ def test_the_least_predicted_excess_is_taken_and_said_in_every_release() -> None
 
     whole = released([len(rows)])
     assert len(whole) == HORIZON
-    assert all(value["chosen"]["reason"] == found.reason for value in whole)  # type: ignore[index]
+    assert all(value["chosen"]["reason"] == found.reason for value in whole)
     assert released([70, 333, len(rows)]) == whole
 
 

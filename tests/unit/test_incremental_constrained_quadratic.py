@@ -108,7 +108,7 @@ def test_a_set_with_one_capability_is_enough(capability: str) -> None:
     for seed in range(5):
         matrix, linear = quadratic(seed)
         full = minimise_quadratic(matrix, linear, Constraint(convex_set=ball))
-        found = minimise_quadratic(matrix, linear, Constraint(convex_set=bare))  # type: ignore[arg-type]
+        found = minimise_quadratic(matrix, linear, Constraint(convex_set=bare))
         miss = value(matrix, linear, found.point) - value(matrix, linear, full.point)
         assert abs(miss) <= found.gap + full.gap
         assert found.gap < 1e-5
@@ -169,7 +169,7 @@ def test_the_papers_descent_comes_close_to_the_minimum_without_noise() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(ConfigurationError, match="neither a projection nor a linear oracle"):
-        Constraint(convex_set=BareBall(L1Ball(dimension=2), "gauge"))  # type: ignore[arg-type]
+        Constraint(convex_set=BareBall(L1Ball(dimension=2), "gauge"))
     with pytest.raises(ConfigurationError, match="takes 5 coordinates"):
         Constraint(convex_set=L1Ball(dimension=4), lift=np.ones((2, 5)))
     with pytest.raises(ConfigurationError, match="contains the origin"):

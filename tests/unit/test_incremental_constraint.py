@@ -35,7 +35,7 @@ def learner(constraint: ConvexSet | None, **settings: object) -> PrivIncReg1:
         "horizon": 4,
         "constraint": constraint,
     }
-    return PrivIncReg1(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncReg1(**(given | settings))
 
 
 def data(records: int = 2000) -> tuple[np.ndarray, np.ndarray]:

@@ -45,7 +45,7 @@ def learner(**settings: object) -> PrivIncReg2:
         "projected_dimension": 12,
         "strategy": "honaker_tree",
     }
-    return PrivIncReg2(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncReg2(**(given | settings))
 
 
 def data(records: int = 600, sparsity: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ def test_batching_and_resuming_change_nothing(settings: dict[str, object]) -> No
 
 @pytest.mark.parametrize("kind", ["gaussian", "sparse"])
 def test_projected_records_are_admitted_records(kind: str) -> None:
-    projection = Projection(kind=kind, source=WIDTH, target=12, seed=3, purpose="test")  # type: ignore[arg-type]
+    projection = Projection(kind=kind, source=WIDTH, target=12, seed=3, purpose="test")
     domain = Domain.vectors(WIDTH, norm_bound=1.0, target_bound=1.0)
     generator = public_generator(9)
     # The worst directions: those that the matrix stretches most, and those it sends to nothing.
@@ -117,7 +117,7 @@ def test_a_record_is_projected_alone_and_exactly() -> None:
 def test_any_batching_projects_to_the_same_bytes(kind: str, rows: int) -> None:
     # Long records along the matrix's own rows: the largest sums, and shapes for every BLAS kernel.
     width = 301
-    projection = Projection(kind=kind, source=width, target=97, seed=3, purpose="test")  # type: ignore[arg-type]
+    projection = Projection(kind=kind, source=width, target=97, seed=3, purpose="test")
     domain = Domain.vectors(width, norm_bound=1.0, target_bound=1.0)
     features = public_generator(rows).standard_normal((rows, width))
     features[: min(rows, 97)] = 1e3 * projection.matrix[: min(rows, 97)]

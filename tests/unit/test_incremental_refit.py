@@ -63,7 +63,7 @@ def learner(kind: str = "moments", **settings: object) -> PrivIncERM:
         "tick_records": TICK,
         "refit_every": 3,
     }
-    return PrivIncERM(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncERM(**(given | settings))
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +131,7 @@ def _covers(event: Event) -> list[object]:
         return _covers(event.event)
     if isinstance(event, ComposedEvent):
         return [cover for part in event.events for cover in _covers(part)]
-    return [event.covers]  # type: ignore[attr-defined]
+    return [event.covers]
 
 
 def test_gaussian_shares_add_up_to_the_budget() -> None:

@@ -20,7 +20,7 @@ TABLE: dict[str, list[list[str | int]]] = tomllib.loads(
 )
 ROWS = [pytest.param(*row[:2], row[2:], id=str(row[0])) for rows in TABLE.values() for row in rows]
 LEAST = 10
-COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+COMMANDS = set(typer.main.get_command(app).commands)
 
 
 @pytest.fixture(scope="module")

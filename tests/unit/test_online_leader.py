@@ -63,7 +63,7 @@ def learner(*, classes: int = 0, intercept: bool = False, **settings: object) ->
         "horizon": 10,
         "loss": SoftmaxLoss(classes=classes) if classes else LogisticLoss(),
     }
-    return FollowTheLeader(**(given | settings))  # type: ignore[arg-type]
+    return FollowTheLeader(**(given | settings))
 
 
 def batch(model: FollowTheLeader, records: int = RECORDS, seed: int = 1) -> Batch:
@@ -106,7 +106,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS.keys())
 def test_batching_and_resuming_change_nothing(settings: dict[str, object]) -> None:
-    model = learner(**settings)  # type: ignore[arg-type]
+    model = learner(**settings)
     whole = run(model, publish=(2, 3, 6))
     for other in (
         run(model, cuts=(1, 7, 50, 99, 101, 333, 599), publish=(2, 3, 6)),
@@ -118,7 +118,7 @@ def test_batching_and_resuming_change_nothing(settings: dict[str, object]) -> No
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS.keys())
 def test_a_model_is_json_ready_and_says_what_it_promises(settings: dict[str, object]) -> None:
-    model = learner(**settings)  # type: ignore[arg-type]
+    model = learner(**settings)
     released = run(model)[-1].model
     assert json.loads(json.dumps(released, allow_nan=False)) == released
     assert json.loads(json.dumps(model.describe(), allow_nan=False)) == model.describe()
@@ -130,7 +130,7 @@ def test_a_model_is_json_ready_and_says_what_it_promises(settings: dict[str, obj
 
 def test_a_second_release_at_a_tick_repeats_the_first() -> None:
     for settings in VARIANTS.values():
-        model = learner(**settings)  # type: ignore[arg-type]
+        model = learner(**settings)
         state, source = model.init(), NoiseSource.insecure(1)
         model.learn(state, batch(model, 100))
         tick = Tick(number=1, records=100)
@@ -202,8 +202,8 @@ def test_without_noise_cocop_is_the_regularised_leader_of_linear_losses() -> Non
 )
 def test_oracle_and_projection_find_the_same_leader(convex_set: object) -> None:
     shared = {"budget": RICH, "ridge": 0.3, "convex_set": convex_set}
-    by_projection = run(learner(**shared))[-1].model["coefficients"]  # type: ignore[arg-type]
-    by_oracle = run(learner(**shared, update="linear_oracle", oracle_count=200))[-1].model  # type: ignore[arg-type]
+    by_projection = run(learner(**shared))[-1].model["coefficients"]
+    by_oracle = run(learner(**shared, update="linear_oracle", oracle_count=200))[-1].model
     np.testing.assert_allclose(by_oracle["coefficients"], by_projection, atol=5e-3)
 
 
@@ -250,7 +250,7 @@ def test_with_a_large_budget_the_progressive_loss_is_the_mean_loss() -> None:
     assert outcome.model["progressive_loss"]["mean"] == pytest.approx(total / 600, abs=1e-3)
 
 
-def progressive(model: FollowTheLeader, x: np.ndarray, y: np.ndarray, seed: int):  # type: ignore[no-untyped-def]
+def progressive(model: FollowTheLeader, x: np.ndarray, y: np.ndarray, seed: int):
     """The last release's progressive loss, and the true losses of each of 16 ticks."""
     records, state, source = model.domain.admit(x, y), model.init(), NoiseSource.insecure(seed)
     size, losses, told = len(records) // 16, [], []
@@ -358,7 +358,7 @@ def test_declarations_that_cannot_hold_are_refused(
     settings: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        learner(**settings)  # type: ignore[arg-type]
+        learner(**settings)
 
 
 def test_pure_noise_serves_gradients_alone() -> None:
@@ -423,7 +423,7 @@ def test_parameters_in_the_users_units_score_the_users_records() -> None:
 )
 def test_the_compiled_pass_adds_what_the_losses_say(settings: dict[str, object]) -> None:
     # An independent sum, with the losses' own slopes and values, one record after the other.
-    model = learner(intercept=True, **settings)  # type: ignore[arg-type]
+    model = learner(intercept=True, **settings)
     stack, records = model.stack, batch(model, 200)
     point = stack.published(np.array([[0.3, 4.0, -2.0, 1.5]]))
     total = stack.zeros()
@@ -437,9 +437,9 @@ def test_the_compiled_pass_adds_what_the_losses_say(settings: dict[str, object])
             continue
         z = np.append(1.0, x)
         score, target = np.array([z @ point[0]]), np.array([y])
-        slope = float(np.clip(model.loss.derivative(score, target)[0], -stack.slope, stack.slope))  # type: ignore[union-attr]
+        slope = float(np.clip(model.loss.derivative(score, target)[0], -stack.slope, stack.slope))
         gradient += slope * z
-        loss += min(float(model.loss.link(score, target)[0]), model.loss_bound)  # type: ignore[union-attr]
+        loss += min(float(model.loss.link(score, target)[0]), model.loss_bound)
         count += 1
     np.testing.assert_allclose(stack.gradient(found)[0], gradient, atol=200 * 2.0**-19)
     if stack.loss_weight > 0:

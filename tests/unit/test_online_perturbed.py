@@ -54,7 +54,7 @@ def learner(*, intercept: bool = False, **settings: object) -> POCP:
         "loss": LogisticLoss(),
         "modulus": 0.1,
     }
-    return POCP(**(given | settings))  # type: ignore[arg-type]
+    return POCP(**(given | settings))
 
 
 def data(records: int = RECORDS) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +88,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS.keys())
 def test_batching_and_resuming_change_nothing(settings: dict[str, object]) -> None:
-    model = learner(**settings)  # type: ignore[arg-type]
+    model = learner(**settings)
     whole = run(model, publish=(2, 5))
     for other in (
         run(model, cuts=(1, 7, 99, 101, 599), publish=(2, 5)),
@@ -207,10 +207,10 @@ def test_declarations_that_cannot_hold_are_refused(
     settings: dict[str, object], message: str | None
 ) -> None:
     if message is None:
-        learner(**settings)  # type: ignore[arg-type]
+        learner(**settings)
         return
     with pytest.raises(ConfigurationError, match=message):
-        learner(**settings)  # type: ignore[arg-type]
+        learner(**settings)
 
 
 def test_pure_privacy_and_clocks_are_refused() -> None:
@@ -227,7 +227,7 @@ def test_pure_privacy_and_clocks_are_refused() -> None:
 
 def test_optimal_prices_have_the_least_total_noise() -> None:
     def total_noise(schedule: str) -> float:
-        price = ReleasePrice(schedule=schedule, releases=1000)  # type: ignore[arg-type]
+        price = ReleasePrice(schedule=schedule, releases=1000)
         return sum(1 / j / math.sqrt(price.price(j)) for j in range(1, 1001))
 
     assert total_noise("optimal") < 0.75 * total_noise("uniform")
@@ -312,14 +312,14 @@ def test_expiring_declarations_that_cannot_hold_are_refused(
         "convex_set": L2Ball(dimension=3, radius=1.0),
     }
     with pytest.raises(ConfigurationError, match=message):
-        make(**(given | settings))  # type: ignore[operator]
+        make(**(given | settings))
 
 
 @pytest.mark.parametrize("make", [wdp_cocop, wdp_cocol])
 @pytest.mark.parametrize("noise", [NoiseKind.GAUSSIAN, NoiseKind.SPHERICAL_LAPLACE])
 def test_the_papers_expiring_learners_say_so(make: object, noise: NoiseKind) -> None:
     delta = 1e-6 if noise is NoiseKind.GAUSSIAN else 0.0
-    model = make(  # type: ignore[operator]
+    model = make(
         domain=Domain.vectors(3, norm_bound=1.0, target_bound=1.0),
         budget=Budget(epsilon=1.0, delta=delta),
         unit=Unit(),

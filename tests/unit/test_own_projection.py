@@ -36,7 +36,7 @@ def declared(insecure_seed: int | None = None, **settings: object) -> Stream[obj
         "projected_dimension": 5,
         "tick_records": TICK,
     }
-    learner = PrivIncReg2(**(given | settings))  # type: ignore[arg-type]
+    learner = PrivIncReg2(**(given | settings))
     return Stream(learner=learner, schedule=EveryRecords(records=TICK), insecure_seed=insecure_seed)
 
 
@@ -58,7 +58,7 @@ def test_streams_of_one_declaration_have_projections_of_their_own(tmp_path: Path
     # Opened again, each goes on with its own, to the bit.
     reopened = [*stores[:2], SqliteStore(tmp_path / "a.db")]
     assert [begun(stream, store) for store in reopened] == digests
-    assert len({SqliteStore(tmp_path / "a.db").identity()["salt"], ""}) == 2  # type: ignore[index]
+    assert len({SqliteStore(tmp_path / "a.db").identity()["salt"], ""}) == 2
 
 
 def test_a_resumed_stream_publishes_what_an_uninterrupted_one_does(tmp_path: Path) -> None:

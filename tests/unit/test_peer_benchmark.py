@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def peers():  # type: ignore[no-untyped-def]  # a module that is loaded by its path
+def peers():  # a module that is loaded by its path
     spec = importlib.util.spec_from_file_location("online_peers", FOLDER / "online_peers.py")
     assert spec is not None
     assert spec.loader is not None
@@ -24,7 +24,7 @@ def peers():  # type: ignore[no-untyped-def]  # a module that is loaded by its p
     return module
 
 
-def test_the_judge_agrees_with_the_projects_own_figures(peers) -> None:  # type: ignore[no-untyped-def]
+def test_the_judge_agrees_with_the_projects_own_figures(peers) -> None:
     stream = bench.logistic_stream(3, records=3000)
     points = peers.our_points(stream, bench.BUDGET, 1)
     course = bench.follow(bench.leader(stream), stream, Noise.insecure(1))
@@ -35,7 +35,7 @@ def test_the_judge_agrees_with_the_projects_own_figures(peers) -> None:  # type:
     assert bench.best_fixed_loss(stream) < peers.mean_loss(stream, points)
 
 
-def test_models_of_a_wrong_shape_are_no_figure(peers) -> None:  # type: ignore[no-untyped-def]
+def test_models_of_a_wrong_shape_are_no_figure(peers) -> None:
     stream = bench.logistic_stream(3, records=500)
     count = len(stream.ends)
     for wrong in (np.zeros((count - 1, 54)), np.full((count, 54), np.nan)):
@@ -44,7 +44,7 @@ def test_models_of_a_wrong_shape_are_no_figure(peers) -> None:  # type: ignore[n
 
 
 def test_peers_never_enter_the_projects_environment(
-    peers,  # type: ignore[no-untyped-def]
+    peers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(SystemExit, match="project's own environment"):
@@ -53,7 +53,7 @@ def test_peers_never_enter_the_projects_environment(
     assert not any(name.startswith("PYTHON") for name in peers.own_environment())
 
 
-def test_peers_are_pinned_and_named_without_addresses(peers) -> None:  # type: ignore[no-untyped-def]
+def test_peers_are_pinned_and_named_without_addresses(peers) -> None:
     for file in ("peers.txt", "peers-torch.txt"):
         lines = (FOLDER / file).read_text().splitlines()
         wanted = [line for line in lines if line and not line.startswith("#")]

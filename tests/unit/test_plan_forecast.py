@@ -178,4 +178,4 @@ def test_alternatives_keep_the_promise() -> None:
 def test_names_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
     given: dict[str, object] = {"horizon": None, "window": None, "decay": None}
     with pytest.raises(ConfigurationError, match=message):
-        sum_strategy(**(given | options))  # type: ignore[arg-type]
+        sum_strategy(**(given | options))

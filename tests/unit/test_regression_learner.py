@@ -36,7 +36,7 @@ def learner(*, intercept: bool = True, targets: int = 1, **settings: object) -> 
         "neighbours": Neighbours.ZERO_OUT,
         "horizon": 10,
     }
-    return PrivIncReg1(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncReg1(**(given | settings))
 
 
 def data(targets: int = 1, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

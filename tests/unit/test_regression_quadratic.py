@@ -18,7 +18,7 @@ def exact(gram: np.ndarray, cross: np.ndarray, **settings: object) -> NoisyQuadr
         cross=cross,
         gram_variance=np.zeros_like(gram),
         cross_variance=np.zeros_like(cross),
-        **settings,  # type: ignore[arg-type]
+        **settings,
     )
 
 
@@ -107,7 +107,7 @@ def noisy(seed: int, records: int, noise: float, **settings: object) -> tuple[No
         cross=true.cross + noise * generator.standard_normal((size, 1)),
         gram_variance=variance,
         cross_variance=np.full((size, 1), noise**2),
-        **settings,  # type: ignore[arg-type]
+        **settings,
     )
     return seen, true
 

@@ -49,7 +49,7 @@ def run(
 
 
 def card(**options: object) -> PrivacyCard:
-    guarantee, rows = run(**options)  # type: ignore[arg-type]
+    guarantee, rows = run(**options)
     return privacy_card(guarantee, domain=DOMAIN, rows=rows)
 
 
@@ -62,7 +62,7 @@ def test_epsilon_is_recomputed_from_the_events_and_nearly_all_is_spent_in_advanc
 def test_the_promise_is_one_sentence_with_the_attackers_odds() -> None:
     promise = card().promise
     assert promise.count(". ") == 0
-    shown = float(re.search(r"at most ([\d.]+) of 100", promise)[1])  # type: ignore[index]
+    shown = float(re.search(r"at most ([\d.]+) of 100", promise)[1])
     # Of (epsilon, delta)-privacy: (e^epsilon + delta) / (1 + e^epsilon).
     assert shown == pytest.approx(100 * np.exp(1.5) / (1 + np.exp(1.5)), abs=0.06)
 

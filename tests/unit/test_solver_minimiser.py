@@ -130,7 +130,7 @@ def test_minimiser_first_order_descent_alone_keeps_its_public_bound(
     targets[::2] *= -1.0 if kind == "opposed" else 1.0
     batch = problem.domain.admit(features, targets)
     corner = np.full(DIMENSION, -0.5)
-    monkeypatch.setattr(minimiser, "_newton", lambda objective, tolerance: corner)  # pyright: ignore[reportUnknownArgumentType]
+    monkeypatch.setattr(minimiser, "_newton", lambda objective, tolerance: corner)
     target = target_of(problem, 0.05)
     assert minimise(target, batch, tolerance=1e-7).residual <= 1e-7
     assert iteration_bound(target, tolerance=1e-7) < 5000
@@ -163,7 +163,7 @@ def test_minimiser_without_certificate_raises_and_returns_nothing(
 ) -> None:
     problem = problem_of(LogisticLoss())
     monkeypatch.setattr(minimiser, "_NEWTON_STEPS", 0)
-    monkeypatch.setattr(minimiser, "iteration_bound", lambda *_, **__: 2)  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(minimiser, "iteration_bound", lambda *_, **__: 2)
     with pytest.raises(CertificateError, match="nothing was released"):
         minimise(target_of(problem, 0.05), batch_of(problem), tolerance=1e-9)
 

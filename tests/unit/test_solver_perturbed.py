@@ -239,7 +239,7 @@ def test_solver_output_needs_curvature_and_a_projection() -> None:
     with pytest.raises(ConfigurationError, match="has no projection"):
         OutputPerturbation().plan(problem_of(convex_set=FLOW), BUDGET)
     with pytest.raises(ConfigurationError, match="must be one of"):
-        OutputPerturbation(noise="laplace")  # pyright: ignore[reportArgumentType]
+        OutputPerturbation(noise="laplace")
     with pytest.raises(ConfigurationError, match="batch_size"):
         PermutedSGD(batch_size=0)
     with pytest.raises(ConfigurationError, match="epochs"):
@@ -253,7 +253,7 @@ def test_solver_pol_refuses_unbounded_slopes() -> None:
         with pytest.raises(ConfigurationError, match="gradient_clip"):
             solver.plan(problem_of(gradient_clip=0.5), BUDGET)
     with pytest.raises(ConfigurationError, match="must be one of"):
-        OnlineToOffline(result="best")  # pyright: ignore[reportArgumentType]
+        OnlineToOffline(result="best")
     regularised = problem_of(RegularisedLoss(loss=LogisticLoss(), ridge=1.0))
     with pytest.raises(ConfigurationError, match="whose noise is smaller"):
         FadingRegulariser().plan(regularised, BUDGET)

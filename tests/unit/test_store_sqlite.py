@@ -156,7 +156,7 @@ def test_a_sealed_row_is_bound_to_its_place(change: str, tmp_path: Path):
 
 
 def begun(path: Path, **options: object) -> SqliteStore:
-    store = SqliteStore(path, **options)  # pyright: ignore[reportArgumentType]
+    store = SqliteStore(path, **options)
     store.acquire()
     if store.identity() is None:
         store.create({}, Commit(state=b"opening"))

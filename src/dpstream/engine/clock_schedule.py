@@ -37,7 +37,8 @@ class EveryInterval(Uncounted):
     publish_every: int = 1
 
     def __post_init__(self) -> None:
-        number = isinstance(self.seconds, int | float | np.number) and self.seconds is not True  # pyright: ignore[reportUnnecessaryIsInstance]
+        given = cast("object", self.seconds)
+        number = isinstance(given, int | float | np.number) and given is not True
         if not number or not (self.seconds > 0 and np.isfinite(self.seconds)):
             raise ConfigurationError(
                 f"schedule: interval is {self.seconds!r}; it must be a positive number of seconds"

@@ -79,7 +79,7 @@ class _Adapter:
 
     def __init__(self, estimator: ScoringEstimator, kind: type[ScoringEstimator]) -> None:
         name = type(self).__name__
-        if not isinstance(estimator, kind):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(estimator, kind):
             given = type(estimator).__name__
             raise ConfigurationError(
                 f"{name} got {given}; hand it a dpstream "

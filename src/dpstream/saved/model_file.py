@@ -53,7 +53,7 @@ def save_model(model: SavedModel, path: str | os.PathLike[str]) -> str:
     Raises:
         ModelFileError: if it cannot be written.
     """
-    if not isinstance(model, SavedModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(model, SavedModel):  # pyright: ignore[reportUnnecessaryIsInstance]  # not every caller is checked
         raise ConfigurationError(
             f"save_model got {type(model).__name__}; hand it estimator.saved_model(), or call "
             "estimator.save(path)"

@@ -59,7 +59,7 @@ def export_onnx(model: SavedModel, path: str | os.PathLike[str]) -> None:
         ModuleNotFoundError: without the extra.
         ModelFileError: if it cannot be written.
     """
-    if not isinstance(model, SavedModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(model, SavedModel):  # pyright: ignore[reportUnnecessaryIsInstance]  # not every caller is checked
         raise ConfigurationError(
             f"export_onnx got {type(model).__name__}; hand it estimator.saved_model()"
         )
