@@ -162,3 +162,10 @@ def test_refusals() -> None:
     ):
         with pytest.raises(ConfigurationError, match=words):
             learner(**settings)
+
+
+def test_longer_ticks_than_declared_are_refused_before_anything_is_charged() -> None:
+    model = learner()
+    assert Stream(learner=model, schedule=EveryRecords(records=TICK)).learner is model
+    with pytest.raises(ConfigurationError, match=f"calibrated for at most {TICK} in one"):
+        Stream(learner=model, schedule=EveryRecords(records=TICK + 1))

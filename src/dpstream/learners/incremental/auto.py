@@ -293,6 +293,11 @@ class AutoIncremental:
         return
 
     @property
+    def most_records(self) -> int:
+        """The most records that one tick may hold: as declared."""
+        return self.tick_records
+
+    @property
     def promise(self) -> Promise:
         """The chosen learner's."""
         return self.chosen.promise
