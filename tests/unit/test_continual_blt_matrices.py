@@ -8,7 +8,12 @@ import pytest
 
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError, HorizonReached
-from dpstream.mechanisms.continual.blt import BufferedToeplitz, buffered_toeplitz, standard_filter
+from dpstream.mechanisms.continual.blt import (
+    BufferedToeplitz,
+    buffered_toeplitz,
+    packed_counts,
+    standard_filter,
+)
 from dpstream.mechanisms.continual.blt_optimum import filter_loss
 from dpstream.mechanisms.continual.blt_table import FILTERS
 from dpstream.mechanisms.continual.pending import PendingNodes
@@ -326,3 +331,10 @@ def test_pending_nodes_keep_their_order() -> None:
         assert [node.exponent for node in nodes] == [-3, -3]
         assert [node.value.tolist() for node in nodes] == [[4, 5], [6, 7]]
     assert pending.take() == []
+
+
+def test_a_units_records_are_packed_without_an_empty_tick() -> None:
+    assert packed_counts(Participation(cap=5, per_tick=2), None) == [2, 2, 1]
+    assert packed_counts(Participation(cap=4, per_tick=2), None) == [2, 2]
+    assert packed_counts(Participation(cap=5, per_tick=2), 2) == [2, 2]
+    assert packed_counts(Participation(cap=5, per_tick=2), 1) == [2]

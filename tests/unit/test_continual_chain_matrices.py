@@ -122,6 +122,33 @@ def test_the_standard_chain_runs_for_ever() -> None:
     assert chain.memory(2**24 + 1) == 8
 
 
+@pytest.mark.parametrize("lengths", [(9, 2), (2, 9)])
+@pytest.mark.parametrize("cap", [1, 3])
+def test_rounding_reaches_as_many_epochs_as_there_are_records(
+    lengths: tuple[int, int], cap: int
+) -> None:
+    chain = short_chain(*lengths)
+    assert chain.weights[0] == 1.0
+    assert abs(chain.weights[1] - 1.0) > 0.1
+    participation = Participation(cap=cap)
+    for order in (1, 2):
+        reach = max(
+            ticks ** (1 / order) / weight
+            for ticks, weight in zip(lengths, chain.weights, strict=True)
+        )
+        claim = chain.rounding_norm(participation, order=order)
+        assert claim == pytest.approx(reach * cap ** (1 / order), rel=1e-12)
+
+
+def test_before_the_first_tick_a_chain_is_in_its_first_epoch() -> None:
+    chain = endless_chain()
+    encoder = chain.encoder(3, increment_exponent=-20, node_exponent=-20)
+    assert encoder.snapshot()["bank_high"].shape == (5, 3)
+    shown = chain.decoder(3).snapshot()
+    assert shown["epoch"].tolist() == [0]
+    assert shown["buffers"].shape == (5, 3)
+
+
 def test_a_chain_needs_an_epoch() -> None:
     with pytest.raises(ConfigurationError, match="0 epochs"):
         ToeplitzChain(epochs=())

@@ -79,3 +79,13 @@ def test_the_square_root_is_left_out_beyond_its_horizon() -> None:
         strategy = prefix_strategy("binary_tree", horizon)
         found = [each.name for each in alternatives(strategy, horizon=horizon)]
         assert ("square_root_toeplitz" in found) is there
+
+
+@pytest.mark.parametrize("wrong", [True, 2.5, "8", 0, 2**53 + 1])
+def test_horizons_and_windows_are_whole_numbers_whatever_the_strategy(wrong: object) -> None:
+    for name in ("auto", *BY_HORIZON, *ENDLESS):
+        with pytest.raises(ConfigurationError, match=r"^horizon is "):
+            prefix_strategy(name, wrong)  # type: ignore[arg-type]
+    for name in ("auto", "sliding_toeplitz", "expiring_toeplitz", "window_tree"):
+        with pytest.raises(ConfigurationError, match=r"^window is "):
+            sum_strategy(name, horizon=None, window=wrong, decay=None)  # type: ignore[arg-type]

@@ -1,15 +1,19 @@
 """Square-root, decayed and sliding Toeplitz strategies against their explicit matrices."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError, HorizonReached
-from dpstream.mechanisms.continual.blt import standard_filter
+from dpstream.mechanisms.continual.blt import buffered_toeplitz, standard_filter
 from dpstream.mechanisms.continual.blt_optimum import optimal_loss
+from dpstream.mechanisms.continual.blt_table import FILTERS
 from dpstream.mechanisms.continual.decayed import DecayedToeplitz, decayed_toeplitz
+from dpstream.mechanisms.continual.recurrence import NODE_HEADROOM
+from dpstream.mechanisms.continual.response import MANTISSA_BITS, rounded_mantissa
 from dpstream.mechanisms.continual.sliding import SlidingToeplitz, sliding_toeplitz
 from dpstream.mechanisms.continual.strategy import Participation, Promise
 from dpstream.mechanisms.continual.toeplitz import SquareRootToeplitz, root_coefficients
@@ -157,6 +161,31 @@ def test_decayed_noise_for_ever(decay: float, largest: float) -> None:
     assert 1.0 <= strategy.loss / float(root @ root) < 1.002
 
 
+@pytest.mark.parametrize("decay", [0.5, 0.7, 0.99, 1 - 2.0**-15, 1 - 2.0**-22])
+def test_discounted_rates_are_rounded_upwards(decay: float) -> None:
+    strategy = decayed_toeplitz(decay=decay)
+    # Which shipped filter it is shows in the scales, which are rounded to nearest.
+    response = next(
+        shipped
+        for shipped in FILTERS.values()
+        if strategy.scales == tuple(rounded_mantissa(decay * scale) for scale in shipped.scales)
+    )
+    for rate, own in zip(strategy.rates, response.rates, strict=True):
+        exact = 1 - Fraction(decay) * (1 - Fraction(own))
+        assert exact <= Fraction(rate) <= exact * (1 + Fraction(2) ** (2 - MANTISSA_BITS))
+
+
+def test_a_decayed_sum_holds_two_banks_for_two_periods_and_every_node_fits() -> None:
+    strategy = decayed_toeplitz(decay=0.9)
+    assert strategy.memory(7) == 2 * len(strategy.rates)
+    for cap in (1, 3):
+        nodes = 2 * strategy.period * cap
+        assert strategy.rounding_norm(Participation(cap=cap), order=1) == nodes
+        assert strategy.rounding_norm(Participation(cap=cap), order=2) == math.sqrt(nodes)
+    for each in (strategy, buffered_toeplitz(horizon=100), sliding_toeplitz(window=5)):
+        assert each.code_bound() >= NODE_HEADROOM * each.filter.gain > each.filter.gain
+
+
 @pytest.mark.parametrize("decay", [0.4999, 1.0, 1 - 2.0**-23])
 def test_decays_out_of_range_are_refused(decay: float) -> None:
     with pytest.raises(ConfigurationError, match="must lie between"):
@@ -173,6 +202,12 @@ def test_buffers_slower_than_the_decay_are_refused(decay: float) -> None:
     response = standard_filter(64)
     with pytest.raises(ConfigurationError, match="forget faster"):
         DecayedToeplitz(decay=decay, rates=response.rates, scales=response.scales)
+
+
+@pytest.mark.parametrize("slowest", [0.25, 0.5])
+def test_one_buffer_no_faster_than_the_decay_is_enough_to_be_refused(slowest: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"rate {slowest}; decay must lie in"):
+        DecayedToeplitz(decay=0.5, rates=(slowest, 0.75), scales=(0.0625, 0.0625))
 
 
 @pytest.mark.parametrize("window", [1, 2, 5, 16])

@@ -7,7 +7,16 @@ import pytest
 
 from dpstream.domain.lattice import ExactVector
 from dpstream.errors import ConfigurationError, HorizonReached
+from dpstream.mechanisms.continual.dyadic import (
+    DyadicStrategy,
+    LevelReach,
+    cover,
+    dyadic_node_error,
+    dyadic_rounding_norm,
+    dyadic_sensitivity,
+)
 from dpstream.mechanisms.continual.honaker import HonakerTree
+from dpstream.mechanisms.continual.hybrid import Hybrid
 from dpstream.mechanisms.continual.strategy import Participation, Promise
 from dpstream.mechanisms.continual.tree import EXACT_CAP, BinaryTree, tree_sensitivity
 from dpstream.testing.strategy_law import (
@@ -179,3 +188,44 @@ def test_noise_at_epsilon_one(
     variance = np.array([strategy.variance(tick) for tick in range(1, ticks + 1)])
     assert sigma * math.sqrt(variance.max()) == pytest.approx(largest, abs=0.06)
     assert sigma * math.sqrt(variance.mean()) == pytest.approx(rms, abs=0.06)
+
+
+def test_levels_of_a_tree_add_up_by_their_weights() -> None:
+    # Three nodes of 2 ticks with half the noise, one node of 8 ticks with thrice the noise.
+    levels = [LevelReach(2, 3, weight=0.5), LevelReach(8, 1, weight=3.0)]
+    five = Participation(cap=5)
+    # Under the first level's nodes lie 2, 2 and 1 of the records, under the second's all five.
+    assert dyadic_sensitivity(levels, five, order=1) == pytest.approx(5 / 0.5 + 5 / 3)
+    squares = (4 + 4 + 1) / 0.25 + 25 / 9
+    assert dyadic_sensitivity(levels, five, order=2) == pytest.approx(math.sqrt(squares))
+    assert dyadic_rounding_norm(levels, five, order=1) == pytest.approx(3 / 0.5 + 1 / 3)
+    reach = 3 / 0.25 + 1 / 9
+    assert dyadic_rounding_norm(levels, five, order=2) == pytest.approx(math.sqrt(reach))
+
+
+def test_nodes_on_the_increments_own_lattice_are_exact() -> None:
+    for node_exponent, error in ((-11, 0.0), (-10, 0.0), (-9, 2.0**-10), (-4, 2.0**-5)):
+        found = dyadic_node_error(increment_exponent=-10, node_exponent=node_exponent)
+        assert found == error
+
+
+@pytest.mark.parametrize("strategy", [BinaryTree(70), HonakerTree(70), Hybrid()])
+def test_a_decoder_keeps_the_nodes_of_the_current_cover_alone(strategy: DyadicStrategy) -> None:
+    encoder = strategy.encoder(1, increment_exponent=0, node_exponent=0)
+    decoder = strategy.decoder(1)
+    one = ExactVector.from_integers(np.ones(1, np.int64), 0)
+    for tick in range(1, 71):
+        encoder.absorb(one)
+        for node in encoder.nodes():
+            decoder.observe(node.address, node.value.astype(np.float64))
+        assert decoder.estimate(tick).tolist() == [tick]
+        held = [tuple(place) for place in decoder.snapshot()["places"].tolist()]
+        assert held == sorted(cover(tick))
+
+
+def test_nodes_are_handed_out_as_they_were_completed() -> None:
+    encoder = HonakerTree(6).encoder(1, increment_exponent=0, node_exponent=0)
+    for _ in range(6):
+        encoder.absorb(ExactVector.from_integers(np.ones(1, np.int64), 0))
+    order = [(0, 1), (0, 2), (1, 1), (0, 3), (0, 4), (1, 2), (2, 1), (0, 5), (0, 6), (1, 3)]
+    assert [node.address for node in encoder.nodes()] == order

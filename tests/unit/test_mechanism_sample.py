@@ -1,6 +1,7 @@
 """The secret sample: its law, and what it is bound to. False alarms below 1e-6 each."""
 
 import math
+from typing import cast
 
 import numpy as np
 import pytest
@@ -46,3 +47,24 @@ def test_everybody_takes_part_at_rate_one_and_wrong_rates_are_refused() -> None:
     for rate in (0.0, -0.1, 1.0000001, math.nan):
         with pytest.raises(ConfigurationError, match="sampling rate"):
             poisson_sample(5, rate, address=(1,), digest=DIGEST, noise=NOISE)
+
+
+class _Words:
+    """A noise source whose words are given."""
+
+    def __init__(self, words: list[int]) -> None:
+        self._words = np.array(words, np.uint64)
+
+    def stream(self, address: tuple[int, ...], digest: bytes, *, purpose: object) -> "_Words":
+        return self
+
+    def words(self, count: int) -> np.ndarray:
+        return self._words[:count]
+
+
+def test_the_word_at_the_rate_itself_takes_no_part() -> None:
+    # Of 2^64 words exactly floor(rate 2^64) lie below the bound: one more would exceed the rate.
+    bound = 3 << 61
+    noise = cast(Noise, _Words([bound - 1, bound, bound + 1]))
+    taken = poisson_sample(3, 0.375, address=(1,), digest=DIGEST, noise=noise)
+    assert taken.tolist() == [True, False, False]

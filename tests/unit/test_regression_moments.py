@@ -21,6 +21,7 @@ from dpstream.mechanisms.public import public_generator
 from dpstream.privacy.unit import Neighbours
 
 REPLACE, ZERO_OUT = Neighbours.REPLACE, Neighbours.ZERO_OUT
+BLOCKS = ("count", "x", "xx", "y", "xy", "yy")
 
 
 def weights(count=0.0, x=0.0, xx=0.0, y=0.0, xy=0.0, yy=0.0) -> MomentWeights:
@@ -94,6 +95,36 @@ def test_some_pair_of_records_shifts_as_much(case: MomentWeights) -> None:
         x, y = (np.array([math.cos(angle), math.sin(angle)]) for angle in (a, b))
         worst = max(worst, np.linalg.norm(fixed - stack(layout, x, y)))
     assert worst == pytest.approx(moment_sensitivity(case, REPLACE), rel=1e-3)
+
+
+def least_inner_product(case: MomentWeights) -> float:
+    """The minimum of ``g`` over ``[-1, 1]^2``, by a grid that closes in on it."""
+    c, s, q = case.count**2, case.x**2, case.xx**2
+    y, m, v = case.y**2, case.xy**2, case.yy**2
+    centre, half, best = (0.0, 0.0), 1.0, math.inf
+    for _ in range(12):
+        sides = [np.clip(middle + half * np.linspace(-1, 1, 81), -1, 1) for middle in centre]
+        r, e = np.meshgrid(*sides, indexing="ij")
+        value = c + s * r + q * r * r + y * e + m * r * e + v * e * e
+        place = int(value.argmin())
+        centre, half = (float(r.flat[place]), float(e.flat[place])), half / 4
+        best = min(best, float(value.flat[place]))
+    return best
+
+
+def test_replacement_moves_a_stack_by_what_its_least_inner_product_says() -> None:
+    generator = public_generator(11)
+    cases = [weights(x=1), weights(y=1), weights(x=2, y=1), weights(x=1, y=2, yy=1)]
+    cases += [weights(count=3, xx=0.1, xy=0.3), weights(xx=1, y=2, xy=1.3)]
+    while len(cases) < 150:
+        drawn = generator.uniform(0.0, 2.0, 6) * (generator.uniform(size=6) < 0.7)
+        if drawn.any():
+            cases.append(MomentWeights(**dict(zip(BLOCKS, drawn.tolist(), strict=True))))
+    for case in cases:
+        norm = sum(getattr(case, block) ** 2 for block in BLOCKS)
+        worst = max(norm, 2.0 * norm - 2.0 * least_inner_product(case))
+        assert moment_sensitivity(case, REPLACE) ** 2 == pytest.approx(worst, rel=1e-9)
+        assert moment_sensitivity(case, ZERO_OUT) ** 2 == pytest.approx(norm, rel=1e-11)
 
 
 def test_layout_packs_what_is_measured() -> None:
@@ -198,3 +229,24 @@ def test_a_count_that_is_not_needed_has_no_weight() -> None:
     assert balanced_weights(intercept=False, count=False, **options).count == 0.0
     with pytest.raises(ConfigurationError, match="no targets"):
         balanced_weights(intercept=True, count=True, **(options | {"target_count": 0}))
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_layout_refuses_exactly_the_blocks_that_its_domain_lacks(block: str) -> None:
+    one = weights(count=1.0, **({} if block == "count" else {block: 0.5}))
+    refused = {(0, 2): "x" in block, (3, 0): "y" in block}
+    for (dimension, targets), absent in refused.items():
+        if not absent:
+            assert MomentLayout(dimension=dimension, target_count=targets, weights=one).weights
+            continue
+        message = (
+            f"moment weight '{block}' is not 0, but the domain has "
+            f"{dimension} features and {targets} targets"
+        )
+        with pytest.raises(ConfigurationError, match=f"^{message}$"):
+            MomentLayout(dimension=dimension, target_count=targets, weights=one)
+
+
+def test_the_intercept_and_the_residuals_weigh_what_the_documentation_says() -> None:
+    assert INTERCEPT_GUESS == 0.5
+    assert RESIDUAL_SHARE == 0.03

@@ -15,8 +15,9 @@ from dpstream.mechanisms.continual.blt_optimum import (
     optimal_filter,
     optimal_loss,
 )
-from dpstream.mechanisms.continual.blt_table import FILTERS
-from dpstream.mechanisms.continual.response import rounded_mantissa
+from dpstream.mechanisms.continual.blt_table import FILTERS, SHORTEST_STANDARD
+from dpstream.mechanisms.continual.chain import LATER_EPOCHS, endless_chain
+from dpstream.mechanisms.continual.response import BufferedFilter, rounded_mantissa
 
 DATA = json.loads(Path(__file__).with_name("blt_vectors.json").read_text())
 SIGMA = 4.22468  # noise multiplier of (1, 1e-6)
@@ -68,6 +69,33 @@ def check_optimal(horizon: int, buffers: int) -> None:
     least = optimal_loss(horizon=horizon, buffers=buffers)
     # Rounding to encodable numbers costs below 1e-8.
     assert filter_loss(FILTERS[horizon, buffers], horizon) == pytest.approx(least, rel=1e-8)
+
+
+@pytest.mark.parametrize(("horizon", "buffers"), sorted(FILTERS))
+def test_no_number_of_the_table_can_be_moved_for_the_better(horizon: int, buffers: int) -> None:
+    """By 2 % either way; the losses of ``filter_loss`` are right to 1e-9."""
+    kept = FILTERS[horizon, buffers]
+    if horizon == LATER_EPOCHS[0]:
+        assert endless_chain().epochs[-1] == (horizon, kept.rates, kept.scales)
+    else:
+        assert standard_filter(horizon) is kept
+    least = filter_loss(kept, horizon)
+    assert len(kept.rates) == len(kept.scales) == buffers
+    for factor in (0.98, 1.02):
+        for place in range(buffers):
+            rates, scales = list(kept.rates), list(kept.scales)
+            rates[place] = rounded_mantissa(factor * rates[place])
+            scales[place] = rounded_mantissa(factor * scales[place])
+            assert filter_loss(BufferedFilter(tuple(rates), kept.scales), horizon) > least
+            assert filter_loss(BufferedFilter(kept.rates, tuple(scales)), horizon) > least
+
+
+def test_the_table_has_every_standard_horizon() -> None:
+    standards = [2**power for power in range(6, 25)]
+    assert sorted(FILTERS) == [*((ticks, 5) for ticks in standards), (2**30, 8)]
+    assert SHORTEST_STANDARD == 64
+    for ticks in standards:
+        assert standard_filter(ticks) is standard_filter(ticks // 2 + 1) is FILTERS[ticks, 5]
 
 
 def test_a_wrong_table_would_show() -> None:
