@@ -10,6 +10,8 @@ from dpstream.errors import ConfigurationError
 from dpstream.mechanisms.continual.blt import standard_filter
 from dpstream.mechanisms.continual.expiring import (
     EXACT,
+    TICK,
+    TOTAL,
     ExpiringEncoder,
     ExpiringToeplitz,
     expiring_toeplitz,
@@ -114,6 +116,24 @@ def test_exact_sums_carry_no_noise_and_nothing_else() -> None:
     assert [(node.address, node.value.tolist(), node.weight) for node in exact] == [
         ((0, 2, EXACT), [11], 0.0)
     ]
+    # Noise is found by these addresses: they do not change between versions.
+    assert (TICK, TOTAL, EXACT) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(("cap", "blocks"), [(1, 1), (2, 2), (5, 2)])
+def test_roundings_of_two_blocks_and_their_totals_at_most(cap: int, blocks: int) -> None:
+    strategy = expiring(3, 0.5)
+    unit = Participation(cap=cap)
+    assert strategy.rounding_norm(unit, order=1) == pytest.approx(blocks * (3 + 1 / 0.5))
+    squared = blocks * (3 + (1 / 0.5) ** 2)
+    assert strategy.rounding_norm(unit, order=2) == pytest.approx(math.sqrt(squared))
+
+
+def test_the_total_and_the_block_share_one_records_squared_shift() -> None:
+    strategy = expiring(5, 0.7)
+    inside = strategy.block.sensitivity(RECORD, order=2) / strategy.sensitivity(RECORD, order=2)
+    assert strategy.total_share == pytest.approx(1.0 - inside**2, rel=1e-9)
+    assert strategy.memory(9) == len(strategy.rates) + 2
 
 
 @pytest.mark.parametrize(("window", "largest"), [(10**3, 17.4), (10**4, 20.6), (10**5, 23.8)])

@@ -99,6 +99,22 @@ def test_closed_forms_of_the_errors(ticks: int) -> None:
     assert mean_variance(hybrid, ticks) == pytest.approx(np.mean(variance), rel=1e-12)
 
 
+def test_the_largest_error_is_found_at_every_length() -> None:
+    hybrid = Hybrid(0.3)
+    largest = 0.0
+    for ticks in range(1, 260):
+        largest = max(largest, hybrid.variance(ticks))
+        assert max_variance(hybrid, ticks) == pytest.approx(largest, rel=1e-12)
+
+
+def test_one_vector_for_each_node_of_the_open_epoch() -> None:
+    assert [Hybrid().memory(tick) for tick in range(9)] == [0, 1, 0, 1, 0, 1, 1, 2, 0]
+
+
+def test_one_tick_has_a_split_too() -> None:
+    assert 0.0 < best_split(1) < 1.0
+
+
 @pytest.mark.parametrize("objective", ["rms", "max"])
 def test_best_split_is_a_minimum(objective: str) -> None:
     measure = {"rms": mean_variance, "max": max_variance}[objective]
