@@ -243,6 +243,27 @@ def test_sliding_variance_settles() -> None:
     assert strategy.variance(10**6) == pytest.approx(strategy.variance(200), rel=1e-12)
     assert strategy.covariance(10**6, 10**6) == pytest.approx(strategy.variance(10**6), rel=1e-12)
     assert strategy.covariance(10**6, 10**6 + 10**5) == pytest.approx(0.0, abs=1e-12)
+    # At every tick on the way, the first without a coefficient of its own included.
+    variance = np.array([strategy.variance(tick) for tick in range(1, 200)])
+    assert (np.diff(variance) >= -1e-12).all()
+    for ahead in (1, 2, 3, 7):
+        early = strategy.covariance(400, 400 + ahead)
+        assert strategy.covariance(10**6, 10**6 + ahead) == pytest.approx(early, rel=1e-12)
+
+
+def test_sliding_claims_in_numbers() -> None:
+    strategy = short_sliding(3)
+    # The filter's coefficients are 1, 1/4, 1/8, ... and add up to 3/2.
+    assert strategy.filter.gain == 1.5
+    for cap in (1, 3):
+        unit = Participation(cap=cap)
+        assert strategy.sensitivity(unit, order=1) == pytest.approx(cap * 1.5 * 1.5, rel=1e-9)
+        # Two periods of 83 ticks and the window, for each record.
+        assert strategy.rounding_norm(unit, order=1) == cap * (2 * 83 + 3)
+        assert strategy.rounding_norm(unit, order=2) == math.sqrt(cap * (2 * 83 + 3))
+    # With a factor of two for the rounding.
+    assert strategy.code_bound() == 1.5 * 1.5 * 2.0
+    assert strategy.memory(17) == 2 + 3
 
 
 def test_sliding_sensitivity() -> None:
