@@ -4,8 +4,10 @@ import gzip
 import io
 import json
 import math
+import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pyarrow.parquet
 import pytest
 from command_line import GOOD, call, one_line
 
+from dpstream.cli.assemble import assemble_source
 from dpstream.cli.config import load_config, parse_config
 from dpstream.cli.progress import progress_line
 from dpstream.connectors.extent import estimated_records
@@ -578,3 +581,16 @@ def test_a_run_says_for_how_long_records_are_protected(folder: Path) -> None:
         assert ("its contribution can be told exactly" in told) is (name == "live")
         page = (folder / name / "report.html").read_text()
         assert ("everything that is ever published" in page) is (name == "ever")
+
+
+def test_by_the_time_of_day_silence_on_standard_input_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = changed("every = 50\nhorizon = 8", "interval = 0.01\nhorizon = 8")
+    tables = tomllib.loads(text) | {"source": {"format": "csv"}}
+    config = parse_config(tables, name="c.toml")
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb", buffering=0):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        chunks = assemble_source(config, folder=Path(), input_path="-").chunks(0)
+        assert [next(chunks).length for _ in range(3)] == [0, 0, 0]

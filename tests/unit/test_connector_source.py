@@ -144,6 +144,19 @@ def test_a_pipe_hands_out_what_has_come_and_tells_silence(monkeypatch):
         assert not [chunk for chunk in chunks if chunk.length]
 
 
+def test_silence_is_told_before_the_header_too(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb", buffering=0) as feeder:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        chunks = open_source("-", format_="csv", patience=0.01).chunks(0)
+        assert [(next(chunks).offset, next(chunks).length) for _ in range(2)] == [(0, 0), (0, 0)]
+        feeder.write(b"a,c,y\n1,UA,5\n")
+        first = next(chunk for chunk in chunks if chunk.length)
+        assert (first.offset, first.length, list(first.lines or ())) == (0, 1, [2])
+        feeder.close()
+        assert not [chunk for chunk in chunks if chunk.length]
+
+
 def lines_of(source) -> Iterator[int]:
     for chunk in source.chunks(0):
         yield from chunk.lines or ()

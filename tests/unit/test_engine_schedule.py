@@ -134,6 +134,14 @@ def test_wall_clock_ticks_on_heartbeats_without_records():
     assert list(schedule.segments(beats[-1].after, 0, np.array([240.0]))) == []
 
 
+def test_the_first_heartbeat_opens_the_first_tick():
+    schedule = EveryInterval(seconds=60)
+    (beat,) = schedule.segments(Position(), 0, np.array([125.0]))
+    assert (beat.start, beat.stop, beat.closes, beat.after) == (0, 0, None, Position(1, 0, 120.0))
+    closed = list(schedule.segments(beat.after, 2, np.array([305.0])))
+    assert [each.closes.number for each in closed if each.closes] == [1, 2, 3]
+
+
 def test_a_clock_that_runs_backwards_is_refused_before_anything_is_taken():
     schedule = EveryInterval(seconds=60)
     for reading in (239.9, 100.0, -1e9):

@@ -16,8 +16,9 @@ from dpstream.engine.clock_schedule import EveryInterval
 from dpstream.engine.memory import MemoryStore
 from dpstream.engine.ports import CollectingSink, Progress, ReleaseRow
 from dpstream.engine.publication import from_line, to_line
-from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
+from dpstream.engine.schedule import EveryRecords, Position, Schedule, Thinning
 from dpstream.engine.session import Session
+from dpstream.engine.snapshot import Snapshot
 from dpstream.engine.stream import Stream
 from dpstream.errors import (
     BudgetExceeded,
@@ -414,6 +415,62 @@ def test_the_wall_clock_ticks_on_heartbeats():
         clock.reading = 1040.0
         assert beat(2) == [2, 3, 4]
         assert session.records == 10
+
+
+@pytest.mark.parametrize("came", [{8.0: 3}, {35.0: 3}, {35.0: 3, 61.0: 1}, {61.0: 1}, {}])
+def test_by_the_time_of_day_no_release_tells_when_records_came_or_whether(came: dict[float, int]):
+    """A source that is read every second, from 7 to 87 s: ticks close at 10, 20, ..., 80 s."""
+    clock = ManualClock()
+
+    class Feeding(ArraySource):
+        def chunks(self, offset: int):
+            clock.reading = 8.0
+            while clock.reading < 87.0:
+                rows = came.get(clock.reading, 0)
+                yield RawChunk(data=small_records(rows), offset=offset, length=rows)
+                offset += rows
+                clock.reading += 1.0
+
+    clock.reading = 7.0
+    stream = small_stream(schedule=EveryInterval(seconds=10))
+    with Session(stream, store=MemoryStore(), clock=clock) as session:
+        releases = list(session.run(Feeding(small_records(1), [1])))
+        assert session.records == sum(came.values())
+    assert [release.tick for release in releases] == list(range(1, 9))
+    assert [release.provenance["time"] for release in releases] == [10.0 * t for t in range(1, 9)]
+
+
+def test_the_time_of_day_is_read_as_a_source_begins_and_as_it_ends_and_before_admission():
+    clock = ManualClock(15.0)
+
+    class Silent(ArraySource):
+        def chunks(self, offset: int):
+            clock.reading = 29.0
+            yield RawChunk(data=small_records(2), offset=0, length=2)
+            clock.reading = 52.0
+
+    counted_in: list[int] = []
+
+    def slow(step: str) -> None:
+        if step == "admitted" and clock.reading == 29.0:
+            clock.reading = 31.0
+        if step == "learned":
+            counted_in.append(session.tick)
+
+    stream = small_stream(schedule=EveryInterval(seconds=10))
+    with Session(stream, store=MemoryStore(), clock=clock, on_step=slow) as session:
+        releases = list(session.run(Silent(small_records(1), [1])))
+    assert [release.provenance["time"] for release in releases] == [20.0, 30.0, 40.0, 50.0]
+    assert counted_in == [2]
+
+
+def test_the_size_of_a_state_does_not_tell_the_number_of_records():
+    arrays = {"sum": np.zeros(3)}
+    sizes = {
+        len(Snapshot(Position(tick=9, records=10**power, origin=0.0), arrays).to_bytes())
+        for power in range(19)
+    }
+    assert len(sizes) == 1
 
 
 class WatchingCounts(CountingLearner):

@@ -12,6 +12,9 @@ from dpstream.engine.ports import Source
 from dpstream.engine.stream import Stream
 from dpstream.errors import ConfigurationError
 
+_LONGEST_WAIT = 1.0
+"""Seconds by which a tick may close late on standard input."""
+
 
 def assemble_stream(config: Config, *, insecure_seed: int | None = None) -> Stream[Any]:
     """The whole public declaration of a configuration's stream; no data is read."""
@@ -31,7 +34,18 @@ def assemble_source(config: Config, *, folder: Path, input_path: str | None) -> 
     format_: Format | None = config.source.format
     location = source_location(config, folder=folder, input_path=input_path)
     require_readable(location, format_)
-    return open_source(location, format_=format_)
+    return open_source(location, format_=format_, patience=_patience(config))
+
+
+def _patience(config: Config) -> float | None:
+    """Seconds of silence after which the time of day is looked at; None where it decides nothing.
+
+    Ticks that closed only as records come would tell when they came.
+    """
+    schedule = config.schedule
+    if schedule is None or schedule.interval is None or schedule.clock is not None:
+        return None
+    return min(_LONGEST_WAIT, schedule.interval)
 
 
 def source_location(config: Config, *, folder: Path, input_path: str | None) -> str:

@@ -14,6 +14,7 @@ from dpstream.cli.problem import assemble_batch_stream
 from dpstream.cli.progress import progress_line
 from dpstream.cli.summary import describe_model
 from dpstream.connectors.extent import estimated_records, has_more_records
+from dpstream.connectors.location import STANDARD_INPUT
 from dpstream.connectors.peeked import PeekedSource
 from dpstream.domain.batch import IDENTIFIER_BYTES
 from dpstream.engine.ports import Source
@@ -54,9 +55,11 @@ def run(
         folder.require_none()
     location = source_location(config, folder=config_path.parent, input_path=input_path)
     if not resume:
-        source = PeekedSource(source)
         _refuse_beyond_horizon(stream, location, config)
-        _refuse_other_records(stream, source)
+        if location != STANDARD_INPUT or not stream.schedule.wall_clock:
+            # By the time of day a stream begins when it is asked to, not with its first record.
+            source = PeekedSource(source)
+            _refuse_other_records(stream, source)
     folder.create()
     total = estimated_records(location, config.source.format)
     summary = _stream(stream, source, folder, config, total, publish_next=publish_next)

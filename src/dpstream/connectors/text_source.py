@@ -105,6 +105,9 @@ class TextSource:
         position = 0
         for path in files:
             with LineFeed(path, patience=self._patience) as feed:
+                for _ in feed.silences():  # a header may be as late as the first record
+                    if offset == 0:
+                        yield RawChunk(data=(), offset=0, length=0, origin=feed.origin)
                 pack, runs = self._format.open(feed, self._chunk_rows)
                 for run in runs:
                     rows, lines = ([], []) if run is None else (run.rows, run.lines)

@@ -20,10 +20,10 @@ class EveryInterval(Uncounted):
     """A tick at every interval of a public clock, whether or not records came.
 
     Tick 1 is the interval, aligned to whole multiples of its length, that holds the first
-    reading. A reading in a later interval closes every tick before it. A record whose own time
-    lies before the open tick, or is missing, is late and belongs to the open tick. The time of
-    day may be set back a little, by less than the tick before the open one; a clock that runs
-    back further is wrong now or was before, and is refused.
+    reading, whether or not records came with it. A reading in a later interval closes every tick
+    before it. A record whose own time lies before the open tick, or is missing, is late and belongs
+    to the open tick. The time of day may be set back a little, by less than the tick before the
+    open one; a clock that runs back further is wrong now or was before, and is refused.
 
     Attributes:
         seconds: the length of a tick.
@@ -87,6 +87,10 @@ class EveryInterval(Uncounted):
             position = replace(
                 position, origin=float(np.floor(first / self.seconds)) * self.seconds
             )
+            if rows == 0:
+                # Were it not kept, tick 1 would begin when the first record comes.
+                yield Segment(0, 0, None, position)
+                return
         self._refuse_backwards(position, known)
         intervals = self._interval(position, readings)
         jump = int(intervals.max(initial=position.tick)) - position.tick

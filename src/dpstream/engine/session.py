@@ -26,7 +26,6 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from dpstream.arrays import FloatArray
 from dpstream.domain.batch import Batch, RawChunk
 from dpstream.engine.clock import SystemClock
 from dpstream.engine.feed import feed
@@ -217,6 +216,7 @@ class Session(Uncopyable, Generic[State]):
     def run(self, source: Source) -> Iterator[Release[Model]]:
         """Read a source to its end; yields each release after it is durable and shown.
 
+        By the time of day ticks close as the source begins, at each of its chunks, and as it ends.
         At the end the open tick's records are made durable too, so that they need not be read
         again. Stopping early is safe: whatever is not durable is read again.
 
@@ -230,9 +230,17 @@ class Session(Uncopyable, Generic[State]):
             require_kind(
                 source, (), "source", "give MemorySource(records), or open_source('records.csv')"
             )
+        yield from self._beat(source)
         for chunk in feed(source, self._position.records):
             yield from self.learn(chunk)
+        yield from self._beat(source)
         self.checkpoint()
+
+    def _beat(self, source: Source) -> Iterator[Release[Model]]:
+        """Let the time of day close ticks where a source begins and ends: at public times."""
+        if self._stream.schedule.wall_clock:
+            records = self._position.records
+            yield from self.learn(RawChunk(data=(), offset=records, length=0, origin=source.name))
 
     def learn(self, chunk: RawChunk) -> Iterator[Release[Model]]:
         """Take the stream's next records; yields each release after it is durable and shown.
@@ -268,12 +276,14 @@ class Session(Uncopyable, Generic[State]):
             )
         self._store.renew()
         stream = self._stream
+        # Before the records are looked at: how long that takes must not decide on a tick.
+        now = self._clock.now() if stream.schedule.wall_clock else None
         with self._single_thread():
             batch = stream.admit(chunk, unit_hash=self._participation.hash)
         self._participation.open_chunk(batch)
         self._batch = batch
         self._on_step("admitted")
-        times = self._times(batch)
+        times = batch.times if now is None else np.array([now])
         return batch, Lookahead(stream.schedule.segments(self._position, len(batch), times))
 
     def _next_releases(self, batch: Batch, segments: Lookahead[Segment]) -> list[Release[Model]]:
@@ -412,11 +422,6 @@ class Session(Uncopyable, Generic[State]):
                 "was calibrated for; start a new stream with its own budget, or plan a longer "
                 "horizon from the start"
             )
-
-    def _times(self, batch: Batch) -> FloatArray | None:
-        if self._stream.schedule.wall_clock:
-            return np.array([self._clock.now()])
-        return batch.times
 
     def _snapshot(self) -> bytes:
         return Snapshot(self._position, self._stream.learner.snapshot(self._state)).to_bytes()

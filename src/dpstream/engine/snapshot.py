@@ -17,6 +17,7 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 
 _MAGIC = b"dpstate1"
 _ALIGNMENT = 64
+_DIGITS = 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Snapshot:
             layout.append({"name": name, "dtype": array.dtype.str, "shape": list(array.shape)})
             bodies.append(array.tobytes())
         header = json.dumps({"position": asdict(self.position), "arrays": layout}).encode()
+        # By the time of day the number of records is secret: so is its number of digits.
+        header += b" " * (_DIGITS - len(str(self.position.records)))
         header += b" " * (-(len(_MAGIC) + 8 + len(header)) % _ALIGNMENT)
         return b"".join([_MAGIC, len(header).to_bytes(8, "little"), header, *bodies])
 
