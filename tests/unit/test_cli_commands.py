@@ -74,6 +74,16 @@ def test_a_run_leaves_its_files_and_says_what_it_did(folder: Path) -> None:
         assert (out / secret).stat().st_mode & 0o077 == 0
 
 
+def test_a_run_without_a_release_says_when_the_first_comes(folder: Path) -> None:
+    (folder / "few.csv").write_text(rows(20))
+    done = call("run", "good.toml", "--input", "few.csv", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "no release yet: the first comes with record 50;" in done.stdout
+    (folder / "asked.toml").write_text(GOOD.replace("every = 50", "every = 5\npublish_every = 0"))
+    done = call("run", "asked.toml", "--input", "few.csv", "--out", "asked", folder=folder)
+    assert "no release yet: no tick that publishes has closed" in done.stdout
+
+
 def test_resume_goes_on_where_it_stopped(folder: Path) -> None:
     whole = rows(400)
     (folder / "first.csv").write_text("\n".join(whole.splitlines()[:221]) + "\n")
@@ -443,7 +453,7 @@ def test_a_batch_problem_is_solved_once(folder: Path) -> None:
     (folder / "exact.csv").write_text(rows(200))
     short = call("run", "batch.toml", "--input", "few.csv", "--out", "short", folder=folder)
     assert short.returncode == 0, short.stderr
-    assert "declared for 200 records" in short.stdout
+    assert "the first comes with record 200;" in short.stdout
     assert not (folder / "short" / "model.json").exists()
     done = call("run", "batch.toml", "--input", "exact.csv", folder=folder)
     assert done.returncode == 0, done.stderr

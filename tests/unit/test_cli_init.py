@@ -92,6 +92,27 @@ def test_bounds_are_never_taken_from_the_records(folder: Path) -> None:
     assert not (folder / "dpstream.toml").exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("61.5,here,618.4", "the first line must name the columns, and holds numbers"),
+        ("age;town;income", "one name, with ';' in it: values are separated by commas"),
+        ("years,town,wage", "known: town, wage, years"),
+    ],
+)
+def test_a_column_that_is_not_there_is_told_without_a_record(
+    first: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "people.csv").write_text(f"{first}\n{first}\n")
+    flags = ("--target", "income=0:1500", "--column", "age=18:90", *REST)
+    done = call("init", "mine.toml", "--input", "people.csv", *flags, folder=tmp_path)
+    line = one_line(done, 2)
+    assert line.startswith("dpstream: there is no column 'income'; ")
+    assert said in line
+    assert "618" not in line
+    assert not (tmp_path / "mine.toml").exists()
+
+
 def test_a_public_sample_is_named_where_its_bounds_are(folder: Path) -> None:
     sample = ("--public-sample", "published.csv")
     columns = ("--column", "hour", "--column", "origin", "--target", "arr_delay=-60:240")

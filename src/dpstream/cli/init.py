@@ -225,8 +225,30 @@ def _bounded(text: str, known: Sequence[str], sample: Path | None) -> Declared:
 
 
 def _require_known(name: str, known: Sequence[str]) -> None:
-    if known and name not in known:
-        raise ConfigurationError(f"there is no column {name!r}{nearest(name, known)}")
+    if not known or name in known:
+        return
+    # A first line that names nothing is a record: it is not shown.
+    if any(_is_number(item) for item in known):
+        hint = "; the first line must name the columns, and holds numbers"
+    elif len(known) == 1 and (found := _SEPARATORS.intersection(known[0])):
+        hint = (
+            f"; the first line is one name, with {min(found)!r} in it: values are separated by "
+            "commas, or by tabs in a file named .tsv"
+        )
+    else:
+        hint = nearest(name, known)
+    raise ConfigurationError(f"there is no column {name!r}{hint}")
+
+
+_SEPARATORS = frozenset(";\t|")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _column_names(location: str) -> list[str]:

@@ -19,7 +19,7 @@ from dpstream.connectors.peeked import PeekedSource
 from dpstream.domain.batch import IDENTIFIER_BYTES
 from dpstream.engine.ports import Source
 from dpstream.engine.publication import from_line
-from dpstream.engine.schedule import EveryRecords, Thinning
+from dpstream.engine.schedule import EveryRecords, Schedule, Thinning
 from dpstream.engine.session import Session
 from dpstream.engine.stream import Stream
 from dpstream.errors import ColumnAbsent, ConfigurationError
@@ -136,7 +136,7 @@ def _stream(
                 "folder": str(folder.root),
                 # A clock's ticks hide how many records came; so does this summary.
                 "records": None if _hides_records(config) else session.records,
-                "wanted": None if config.batch is None else config.batch.records,
+                "wanted": _first_release(config, stream.schedule),
                 "tick": 0 if last is None else last.tick,
                 "new_releases": new,
                 "epsilon_spent": session.ledger.spent().epsilon(stream.budget.delta),
@@ -148,6 +148,15 @@ def _stream(
                 "insecure_seed": stream.insecure_seed is not None,
                 "model": None if last is None else last.value,
             }
+
+
+def _first_release(config: Config, schedule: Schedule) -> int | None:
+    """After how many records; None where a clock, or who asks, decides that."""
+    if config.batch is not None:
+        return config.batch.records
+    if not isinstance(schedule, EveryRecords | Thinning) or not schedule.publish_every:
+        return None
+    return schedule.end(schedule.publish_every)
 
 
 def _hides_records(config: Config) -> bool:
@@ -187,10 +196,10 @@ def _print_summary(summary: Mapping[str, Any], folder: RunFolder) -> None:
     ]
     if summary["model"] is None:
         lines.append(
-            "no release yet: the first tick is still open; continue with --resume"
+            "no release yet: no tick that publishes has closed; continue with --resume"
             if summary["wanted"] is None
-            else f"no release yet: the problem is declared for {summary['wanted']:,} records; "
-            "continue with --resume and the records that follow"
+            else f"no release yet: the first comes with record {summary['wanted']:,}; continue "
+            "with --resume and the records that follow"
         )
     else:
         lines += describe_model(summary["model"])
