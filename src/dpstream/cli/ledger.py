@@ -6,6 +6,7 @@ from pathlib import Path
 from dpstream.cli.failure import FAILURE
 from dpstream.cli.folder import RunFolder
 from dpstream.cli.output import print_json, print_table, print_text
+from dpstream.cli.published import published_checks
 from dpstream.privacy.ledger import Ledger
 from dpstream.report.run import event_words
 from dpstream.stores.sqlite import SqliteStore
@@ -49,16 +50,23 @@ def ledger(folder_path: Path, *, as_json: bool) -> None:
 
 
 def verify(folder_path: Path, *, head: str | None, as_json: bool) -> None:
-    """Recompute everything a run's folder claims; exit 1 if anything is not as claimed."""
+    """Recompute what a run's folder claims; exit 1 if anything is not as claimed.
+
+    All files but the page for people are compared with the store.
+    """
     folder = RunFolder(folder_path)
     folder.require_store()
     published = folder.releases if folder.releases.exists() else None
     found = verify_store(folder.store, published=published)
+    store = SqliteStore(folder.store, read_only=True)
+    try:
+        every = [*found.checks, *published_checks(folder, store)]
+    finally:
+        store.close()
     checks = [
-        {"name": check.name, "passed": check.passed, "detail": check.detail}
-        for check in found.checks
+        {"name": check.name, "passed": check.passed, "detail": check.detail} for check in every
     ]
-    passed = found.passed
+    passed = all(check.passed for check in every)
     if head is not None:
         check = _kept_head(head, found)
         passed = passed and bool(check["passed"])
