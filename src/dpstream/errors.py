@@ -49,6 +49,22 @@ def require_kind(
     raise ConfigurationError(f"{name} came as {told}; {remedy}")
 
 
+def require_able(value: object, method: str, name: str, remedy: str) -> None:
+    """Refuse a part that lacks what every part of its kind can do, or the class of one.
+
+    Args:
+        value: what was handed in.
+        method: what it must be able to do.
+        name: what it is called.
+        remedy: what to hand in.
+
+    Raises:
+        ConfigurationError: if it cannot.
+    """
+    if isinstance(value, type) or not hasattr(value, method):
+        require_kind(value, (), name, remedy)
+
+
 def require_path(path: object, name: str, remedy: str) -> Path:
     """A path that was handed in.
 

@@ -17,10 +17,9 @@ and the next run goes on filling it.
 """
 
 import hashlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from threading import Lock
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from dpstream.engine.clock import SystemClock
 from dpstream.engine.feed import feed
 from dpstream.engine.identity import check_same
 from dpstream.engine.lookahead import Lookahead
+from dpstream.engine.one_thread import OneThread
 from dpstream.engine.participation import Participation
 from dpstream.engine.ports import (
     Clock,
@@ -56,6 +56,7 @@ from dpstream.errors import (
     HorizonReached,
     SourceError,
     StoreError,
+    require_able,
     require_kind,
 )
 from dpstream.learners.learner import Tick
@@ -105,14 +106,12 @@ class Session(Uncopyable, Generic[State]):
         on_progress: OnProgress = ignore_progress,
     ) -> None:
         require_kind(stream, Stream, "stream", "give Stream(learner=..., schedule=...)")
-        if isinstance(store, type) or not hasattr(store, "acquire"):
-            require_kind(
-                store, (), "store", "give MemoryStore(), or SqliteStore('stream.db') to keep it"
-            )
+        require_able(
+            store, "acquire", "store", "give MemoryStore(), or SqliteStore('stream.db') to keep it"
+        )
         require_kind(sinks, (list, tuple), "sinks", "give a list: [ReleaseLog('releases.jsonl')]")
         for sink in sinks:
-            if isinstance(sink, type) or not hasattr(sink, "publish"):
-                require_kind(sink, (), "a sink", "give ReleaseLog('releases.jsonl')")
+            require_able(sink, "publish", "a sink", "give ReleaseLog('releases.jsonl')")
         require_kind(group, int, "group", "give how many releases may share a transaction, from 1")
         if group < 1:
             raise ConfigurationError(f"group is {group}; a transaction holds at least 1 release")
@@ -124,7 +123,7 @@ class Session(Uncopyable, Generic[State]):
         self._on_step = on_step
         self._on_progress = on_progress
         self._threads = ThreadpoolController()
-        self._busy = Lock()
+        self._alone = OneThread()
         self._failed = False
         self._asked = False
         self._batch: Batch | None = None
@@ -226,10 +225,9 @@ class Session(Uncopyable, Generic[State]):
             BudgetExceeded: at the first release that the budget does not allow.
         """
         self._require_usable()
-        if isinstance(source, type) or not hasattr(source, "chunks"):
-            require_kind(
-                source, (), "source", "give MemorySource(records), or open_source('records.csv')"
-            )
+        require_able(
+            source, "chunks", "source", "give MemorySource(records), or open_source('records.csv')"
+        )
         yield from self._beat(source)
         for chunk in feed(source, self._position.records):
             yield from self.learn(chunk)
@@ -251,10 +249,10 @@ class Session(Uncopyable, Generic[State]):
             SchemaError: if the records do not fit the domain; none of the chunk was taken.
         """
         require_kind(chunk, RawChunk, "chunk", "hand records to run, in MemorySource(records)")
-        with self._alone():
+        with self._alone:
             batch, segments = self._opened(chunk)
         while segments.peek() is not None:
-            with self._alone():
+            with self._alone:
                 releases = self._next_releases(batch, segments)
             yield from releases
         self._batch = None
@@ -369,7 +367,7 @@ class Session(Uncopyable, Generic[State]):
 
     def checkpoint(self) -> None:
         """Make everything read so far durable, the open tick included, without a release."""
-        with self._alone():
+        with self._alone:
             self._require_usable()
             if self._position != self._committed:
                 self._commit()
@@ -429,20 +427,6 @@ class Session(Uncopyable, Generic[State]):
     def _single_thread(self) -> AbstractContextManager[object]:
         # Two BLAS threads on busy cores are many times slower than one.
         return self._threads.limit(limits=1)
-
-    @contextmanager
-    def _alone(self) -> Generator[None, None, None]:
-        # Two threads in one tick would add records to each other's measurements, and charge a
-        # ledger that both found unspent.
-        if not self._busy.acquire(blocking=False):
-            raise StoreError(
-                "another thread is using this session, which is for one at a time; nothing was "
-                "taken: wait for it, and hand these records in after its own"
-            )
-        try:
-            yield
-        finally:
-            self._busy.release()
 
     def _require_usable(self) -> None:
         if self._failed:

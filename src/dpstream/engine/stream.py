@@ -11,7 +11,7 @@ from dpstream.engine.identity import Identity, canonical
 from dpstream.engine.ports import Store
 from dpstream.engine.publication import unit_to_json
 from dpstream.engine.schedule import Schedule
-from dpstream.errors import ConfigurationError, SourceError, require_kind
+from dpstream.errors import ConfigurationError, SourceError, require_able, require_kind
 from dpstream.learners.learner import BoundedTick, Learner, OrderedTick, OwnDraw, check_parts
 from dpstream.privacy.budget import Budget
 from dpstream.privacy.unit import Neighbours, Unit
@@ -198,9 +198,9 @@ class Stream(Generic[State]):
 
 def _check_parts(learner: object, schedule: object) -> None:
     """Refuse what is no learner or no schedule, and learners whose own parts are none."""
-    if isinstance(learner, type) or not hasattr(learner, "opening_events"):
-        require_kind(learner, (), "learner", "give one that is calibrated: PrivIncReg1(...)")
-    if isinstance(schedule, type) or not hasattr(schedule, "segments"):
-        require_kind(schedule, (), "schedule", "give EveryRecords(records=500) or another")
+    require_able(
+        learner, "opening_events", "learner", "give one that is calibrated: PrivIncReg1(...)"
+    )
+    require_able(schedule, "segments", "schedule", "give EveryRecords(records=500) or another")
     parts = {name: getattr(learner, name) for name in ("domain", "budget", "unit", "neighbours")}
     check_parts(**parts)
