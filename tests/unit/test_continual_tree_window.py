@@ -96,6 +96,13 @@ def test_covers_are_disjoint_small_and_reach_over_the_window(window: int) -> Non
     assert largest == expected
 
 
+def test_claims_in_numbers() -> None:
+    assert [WindowTree(window).code_bound() for window in (1, 3, 4, 9)] == [1.0, 2.0, 4.0, 8.0]
+    assert [WindowTree(3).memory(tick) for tick in (0, 1, 3, 7)] == [1, 2, 4, 4]
+    # Exact sums are found by this level in their addresses: it does not change between versions.
+    assert EXPIRED == -1
+
+
 def test_an_increment_is_copied() -> None:
     encoder = WindowTree(2).encoder(1, increment_exponent=0, node_exponent=0)
     one = ExactVector.from_integers(np.ones(1, np.int64), 0)
