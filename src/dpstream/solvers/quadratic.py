@@ -128,16 +128,15 @@ def repaired_minimum(
 def _minima(problem: NoisyQuadratic, *, shrink: bool) -> "tuple[Spectrum, list[_Minimum]]":
     """The curvature, and the minimiser of every target."""
     targets = range(problem.cross.shape[1])
-    if problem.constraint is not None and shrink:
-        return _as_a_whole(damped_over_set(problem))
     damped = least_predicted(problem) if shrink else _undamped(problem)
+    if problem.constraint is not None and shrink:
+        return _as_a_whole(damped_over_set(problem, damped))
     if problem.radius is not None and shrink and problem.noise_radius() > 0.0:
         # Where the noise hides all curvature no filter dares to move, and yet a signal that stands
         # out of the noise says which way to go: the ball says how far.
         ball = L2Ball(dimension=problem.gram.shape[0] - problem.first, radius=problem.radius)
-        whole = damped_over_set(
-            replace(problem, radius=None, constraint=Constraint(convex_set=ball))
-        )
+        over_ball = replace(problem, radius=None, constraint=Constraint(convex_set=ball))
+        whole = damped_over_set(over_ball, damped)
         if whole.risk < damped.risk:
             return _as_a_whole(whole)
     return damped.spectrum, [
