@@ -41,6 +41,10 @@ SHARES = (0.25, 1.0)
 """Noise that is added to fit by, in variances of the noise that is there. Little leaves the fit as
 good as it was; as much as there is makes two equal halves, which see a signal soonest."""
 
+PENALTY_CAUTION = 1.0
+"""With an L1 penalty in place of a set zero is left for so many deviations, much as over all of
+space: where nothing bounds the model, to wait for certainty costs more than it saves."""
+
 STEPS = (1.0, 0.5, 0.25, 0.125)
 """Parts of the way from the centre that are judged."""
 
@@ -221,13 +225,15 @@ def _exact(point: FloatArray) -> ConstrainedMinimum:
 # --- which move is certain ------------------------------------------------------------------------
 
 
-def least_evidence() -> float:
+def least_evidence(constraint: Restraint) -> float:
     """How many deviations the mean of the splits has to show.
 
-    The noise of each, in units of its deviation, is standard normal; so the mean of several,
-    dependent as they may be, passes t with probability at most ``exp(-t^2 / 2)``. As many moves
-    are tried as are counted here.
+    Over a set as many as false alarms allow. The noise of each split, in units of its deviation, is
+    standard normal; so the mean of several, dependent as they may be, passes t with probability at
+    most ``exp(-t^2 / 2)``. As many moves are tried as are counted here.
     """
+    if not isinstance(constraint, Constraint):
+        return PENALTY_CAUTION
     tried = len(SHARES) * len(STEPS) * _WAYS
     return math.sqrt(2.0 * math.log(tried / FALSE_ALARMS))
 
@@ -251,7 +257,7 @@ def _moves(problem: NoisyQuadratic, constraint: Restraint) -> list[_Move | None]
                     if judged is not None:
                         ways[way].append(judged)
             for way in ways:
-                move = _certified(way, len(splits))
+                move = _certified(way, len(splits), least_evidence(constraint))
                 before = best[target]
                 if move is not None and (before is None or move.risk < before.risk):
                     best[target] = move
@@ -304,7 +310,7 @@ def _judged(
     )
 
 
-def _certified(ways: Sequence[_Judged], splits: int) -> _Move | None:
+def _certified(ways: Sequence[_Judged], splits: int, evidence: float) -> _Move | None:
     """The move of least predicted risk that is certain, or the next shorter one that is."""
     if not ways:
         return None
@@ -320,7 +326,7 @@ def _certified(ways: Sequence[_Judged], splits: int) -> _Move | None:
         risks = np.array([way.risk(STEPS[place]) for way in ways])
         # Of a split that proposed nothing the centre's own risk is counted: zero, without noise.
         shown = float(np.sum(risks / deviations)) / splits
-        if shown < -least_evidence():
+        if shown < -evidence:
             shares = 1.0 / deviations / float(np.sum(1.0 / deviations))
             risk = float(shares @ [way.risk(step) for way in ways])
             return _Move(step=step, shares=shares, risk=risk, whole=step == wanted, ways=ways)
