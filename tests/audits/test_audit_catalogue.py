@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from dpstream.audit.entry_learner import SHORT_LEARNERS
-from dpstream.audit.evidence import REQUIRED_POWER
+from dpstream.audit.evidence import REQUIRED_POWER, judged
 from dpstream.audit.learner import (
     TICKS,
     gaussian_twin,
@@ -154,6 +154,17 @@ def test_without_power_there_is_no_verdict() -> None:
     result = audit_entry("BinaryTree", budget_seconds=0.0, seed=5)
     assert not result.passed
     assert result.verdict.startswith("no verdict: would have caught")
+
+
+def test_a_verdict_says_how_much_of_the_claim_was_reached() -> None:
+    evidence = audit_entry("measure_gaussian", seed=5).evidence
+    assert evidence is not None
+    whole, part = (
+        judged("x", "stream", replace(evidence, reached=share), seconds=0.0).verdict
+        for share in (1.0, 0.4)
+    )
+    assert "of the claim" not in whole
+    assert "reach 40% of the claim, so that worse ones would have to be 2.5 times" in part
 
 
 def test_sets_and_strangers_are_refused() -> None:

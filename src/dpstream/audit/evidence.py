@@ -179,6 +179,16 @@ def power_statement(evidence: Evidence) -> str:
     )
 
 
+def _unreached(evidence: Evidence) -> str:
+    """What an attack leaves open whose worst neighbours stay far below the claim."""
+    if evidence.reached >= 1.0 - GAUSSIAN_TOLERANCE:
+        return ""
+    return (
+        f"; the worst neighbours tried reach {evidence.reached:.0%} of the claim, so that worse "
+        f"ones would have to be {1.0 / max(evidence.reached, 1e-9):.3g} times as bad to break it"
+    )
+
+
 def judged(
     name: str, kind: str, evidence: Evidence, *, seconds: float, notes: tuple[str, ...] = ()
 ) -> AuditResult:
@@ -194,7 +204,7 @@ def judged(
     elif not evidence.has_power:
         verdict = f"no verdict: {power_statement(evidence)}; allow more time"
     else:
-        verdict = f"as claimed; {power_statement(evidence)}"
+        verdict = f"as claimed; {power_statement(evidence)}{_unreached(evidence)}"
     passed = verdict.startswith("as claimed")
     return AuditResult(
         name=name,
