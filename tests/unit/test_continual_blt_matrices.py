@@ -338,3 +338,86 @@ def test_a_units_records_are_packed_without_an_empty_tick() -> None:
     assert packed_counts(Participation(cap=4, per_tick=2), None) == [2, 2]
     assert packed_counts(Participation(cap=5, per_tick=2), 2) == [2, 2]
     assert packed_counts(Participation(cap=5, per_tick=2), 1) == [2]
+
+
+def reference_nodes(
+    response: BufferedFilter, rows: list[int], increment_exponent: int, node_exponent: int
+) -> list[int]:
+    """The arithmetic that ``recurrence.proof.md`` describes, in integers of any size."""
+    exponent = node_exponent - math.ceil(math.log2(response.gain)) - 3
+    below = node_exponent - 4 - exponent
+    lift = increment_exponent - exponent
+    rates = [mantissa(rate) for rate in response.rates]
+    scales = [mantissa(scale) for scale in response.scales]
+    buffers = [0] * len(rates)
+    nodes: list[int] = []
+    for row in rows:
+        lifted = row << lift if lift >= 0 else (row + (1 << (-lift - 1))) >> -lift
+        terms = (
+            held * factor >> (shift + below)
+            for held, (factor, shift) in zip(buffers, scales, strict=True)
+        )
+        bias = 8 + (len(rates) + 1) // 2
+        nodes.append(((lifted >> below) + sum(terms) + bias) >> 4)
+        buffers = [
+            held - ((held * factor + (1 << (shift - 1))) >> shift) + lifted
+            for held, (factor, shift) in zip(buffers, rates, strict=True)
+        ]
+    return nodes
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        standard_filter(64),
+        standard_filter(4096),
+        BufferedFilter((0.125, 0.5), (0.125, 0.25)),
+    ],
+)
+@pytest.mark.parametrize("node_exponent", [-44, -40, -31, -25, -12])
+def test_nodes_are_those_of_exact_integers_to_the_last_bit(
+    response: BufferedFilter, node_exponent: int
+) -> None:
+    """Noise is bound to them: a stored stream goes on with the same noise or not at all."""
+    rows = public_generator(12).integers(-(2**41), 2**41, 60).tolist()
+    bank = BufferBank(response, 1, increment_exponent=-40, node_exponent=node_exponent)
+    found = [int(bank.step(ExactVector.from_integers(np.array([row]), -40))[0]) for row in rows]
+    assert found == reference_nodes(response, rows, -40, node_exponent)
+
+
+@pytest.mark.parametrize("period", [1, 2, 5])
+def test_refreshed_nodes_hold_what_is_younger_than_two_periods(period: int) -> None:
+    response = BufferedFilter((0.125, 0.5), (0.125, 0.25))
+    rows = public_generator(14).integers(-(2**30), 2**30, 4 * period + 3).tolist()
+
+    def bank() -> RefreshedBank:
+        lattices = {"increment_exponent": -40, "node_exponent": -36}
+        return RefreshedBank(response, 1, period=period, **lattices)
+
+    kept = bank().snapshot("bank")
+    for tick, row in enumerate(rows):
+        resumed = bank()
+        resumed.restore("bank", kept)
+        node = resumed.step(ExactVector.from_integers(np.array([row]), -40))
+        kept = resumed.snapshot("bank")
+        since = max(tick // period - 1, 0) * period
+        assert node.tolist() == reference_nodes(response, rows[since : tick + 1], -40, -36)[-1:]
+
+
+def test_truncated_terms_are_truncated_and_buffers_keep_every_bit() -> None:
+    response = BufferedFilter((0.5,), (8193 * 2.0**-15,))
+    # On the buffers' own lattice; what is held after one tick, times 8193, is -1 modulo 2**15.
+    exponent = -state_guard_bits(response.gain)
+    assert exponent == -4
+    ones = -pow(8193, -1, 2**15) % 2**15
+    for place in range(16):
+        rows = [ones + (place << 15), 0, 1, -3, 10**6]
+        bank = BufferBank(response, 1, increment_exponent=exponent, node_exponent=0)
+        steps = [ExactVector.from_integers(np.array([row]), exponent) for row in rows]
+        found = [int(bank.step(step)[0]) for step in steps]
+        assert found == reference_nodes(response, rows, exponent, 0)
+        held = 0
+        for row in rows:
+            held += row - ((held * 8192 + 2**13) >> 14)
+        kept = bank.snapshot("bank")
+        assert (int(kept["bank_high"][0, 0]) << 48) + int(kept["bank_low"][0, 0]) == held

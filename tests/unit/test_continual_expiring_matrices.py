@@ -1,6 +1,7 @@
 """The block-wise expiring sum against its explicit matrices."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,3 +171,36 @@ def test_totals_without_noise_are_refused(weight: float) -> None:
 def test_windows_out_of_range_are_refused(window: int) -> None:
     with pytest.raises(ConfigurationError, match="horizon is"):
         expiring_toeplitz(window=window)
+
+
+def test_nodes_say_of_which_block_and_kind_they_are() -> None:
+    strategy = expiring_toeplitz(window=2)
+    encoder = strategy.encoder(1, increment_exponent=-20, node_exponent=-20)
+    for _ in range(4):
+        encoder.absorb(ExactVector.from_integers(np.array([5]), -20))
+    ticks_and_total = [(0, 1, 0), (0, 2, 0), (0, 2, 1), (1, 1, 0), (1, 2, 0), (1, 2, 1)]
+    assert [node.address for node in encoder.nodes()] == [*ticks_and_total, (0, 2, 2)]
+    assert strategy.decoder(1).snapshot()["complete"].tolist() == [0]
+
+
+@pytest.mark.parametrize("window", [3, 200])
+def test_the_standard_split_is_the_best_sixteenth_of_an_octave(window: int) -> None:
+    strategy = expiring_toeplitz(window=window)
+    step = 16 * math.log2(strategy.total_weight)
+    assert step == pytest.approx(round(step), abs=1e-9)
+    for other in (step - 1, step + 1):
+        neighbour = replace(strategy, total_weight=2.0 ** (other / 16))
+        if abs(other) <= 32:
+            assert neighbour.loss > strategy.loss
+        else:
+            # Beyond the two octaves that are tried little is gained, by the shortest windows.
+            assert neighbour.loss > strategy.loss * (1 - 1e-3)
+    assert (strategy.total_weight == 4.0) is (window == 3)
+    assert strategy.memory(7) == len(strategy.rates) + 2
+    for cap, blocks in ((1, 1), (2, 2), (5, 2)):
+        inside, total = window, 1 / strategy.total_weight
+        participation = Participation(cap=cap)
+        first = strategy.rounding_norm(participation, order=1)
+        assert first == pytest.approx(blocks * (inside + total), rel=1e-12)
+        second = strategy.rounding_norm(participation, order=2)
+        assert second**2 == pytest.approx(blocks * (inside + total**2), rel=1e-12)

@@ -363,3 +363,9 @@ def test_the_noises_law_is_taken_by_its_name() -> None:
         assert NoiseKind.of(kind.value) is kind
     with pytest.raises(ConfigurationError, match="one of gaussian, exact, spherical_laplace"):
         NoiseKind.of("loud")
+
+
+def test_kinds_of_noise_are_spread_and_written_down_as_they_are() -> None:
+    assert [kind.value for kind in NoiseKind] == ["gaussian", "exact", "spherical_laplace"]
+    # A vector of norm Gamma(3, 1) has squared norm 3 * 4, a third of it in each coordinate.
+    assert [kind.spread(3) for kind in NoiseKind] == [1.0, 1.0, 2.0]

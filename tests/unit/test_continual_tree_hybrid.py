@@ -140,3 +140,11 @@ def test_impossible_optimisations_are_refused() -> None:
         best_split(10, objective="median")
     with pytest.raises(ConfigurationError, match="0 ticks"):
         best_split(0)
+
+
+def test_splits_of_the_shortest_streams() -> None:
+    for objective in ("rms", "max"):
+        for ticks in (1, 2, 3, 4, 5):
+            assert 0.0 < best_split(ticks, objective=objective) < 1.0
+    # Of the third tick's epoch the total is never used: its share is as small as it may be.
+    assert best_split(3) == pytest.approx(1e-3, abs=1e-5)

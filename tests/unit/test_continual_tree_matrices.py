@@ -229,3 +229,11 @@ def test_nodes_are_handed_out_as_they_were_completed() -> None:
         encoder.absorb(ExactVector.from_integers(np.ones(1, np.int64), 0))
     order = [(0, 1), (0, 2), (1, 1), (0, 3), (0, 4), (1, 2), (2, 1), (0, 5), (0, 6), (1, 3)]
     assert [node.address for node in encoder.nodes()] == order
+
+
+@pytest.mark.parametrize(("ticks", "largest"), [(1, 1), (2, 2), (3, 2), (4, 4), (40, 32)])
+@pytest.mark.parametrize("tree", TREES)
+def test_the_largest_node_is_the_largest_power_of_two_within_the_horizon(
+    tree: type[BinaryTree | HonakerTree], ticks: int, largest: int
+) -> None:
+    assert tree(ticks).code_bound() == largest

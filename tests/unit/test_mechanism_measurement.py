@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -25,7 +26,9 @@ from dpstream.mechanisms.mechanism import (
     MEASURABLE,
     Noise,
     bounded_sum_sensitivity,
+    checked_ratio,
     lattice_units,
+    measure,
 )
 from dpstream.mechanisms.spherical_laplace import (
     measure_spherical_laplace,
@@ -220,3 +223,32 @@ def test_scores_that_some_batch_could_not_hold_are_refused_beforehand(exponent: 
             ConfigurationError, match=r"exceeds 2\*\*60 steps.*give a smaller ridge"
         ):
             check_score_bound(refused, exponent)
+
+
+def test_what_is_drawn_is_added() -> None:
+    drawn = np.array([3, -1, 0])
+    measured = measure(
+        np.array([MEASURABLE, -MEASURABLE, 0]),
+        -7,
+        address=ADDRESS,
+        noise=NOISE,
+        draw=lambda _: drawn,
+    )
+    assert MEASURABLE == 2**61
+    assert measured.value.tolist() == [2**61 + 3, -(2**61) - 1, 0]
+    assert (measured.address, measured.exponent) == (ADDRESS, -7)
+
+
+@pytest.mark.parametrize("bound", [0.1, 1.0 / 3.0, 0.7, 1.0, 1e-9, 123.456])
+@pytest.mark.parametrize("cap", [1, 3, 7])
+def test_sensitivities_and_ratios_are_rounded_upwards(bound: float, cap: int) -> None:
+    step, little = 2.0**-9 / 3.0, Fraction(2) ** -48
+    for neighbours, changes in ((Neighbours.ZERO_OUT, 1), (Neighbours.REPLACE, 2)):
+        for dimension, root in ((0, 0), (1, 1), (4, 2), (9, 3)):
+            exact = changes * cap * Fraction(bound) + root * Fraction(step)
+            claim = bounded_sum_sensitivity(
+                bound, neighbours=neighbours, cap=cap, rounding_step=step, dimension=dimension
+            )
+            assert exact < Fraction(claim) < exact * (1 + little)
+    ratio = Fraction(bound) / cap
+    assert ratio < Fraction(checked_ratio(bound, float(cap))) < ratio * (1 + little)
