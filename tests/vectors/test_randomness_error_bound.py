@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from dpstream.arrays import FloatArray, WordArray
-from dpstream.randomness import exponential, gaussian, gumbel
+from dpstream.errors import DpstreamError
+from dpstream.randomness import exponential, gaussian, gumbel, refinement
 from dpstream.randomness.public import public_generator
 from dpstream.randomness.source import KeyStream
 
@@ -178,3 +179,16 @@ def test_the_bound_of_perturbed_scores_is_not_below_the_sum_of_its_parts():
     # The logarithm's rounding by one unit in the last place, and three by half a unit: of the
     # score, of its quotient and of the sum.
     assert gumbel.ROUNDING >= 2.0**-52 + 3 * 2.0**-53
+
+
+def test_bounds_that_follow_from_others():
+    # A Gumbel's: the exponential's, doubled, and a few units in the last place of what is added.
+    assert gumbel.ERROR_BOUND == 2 * exponential.RELATIVE_ERROR
+    assert gumbel.ROUNDING == 4 * 2.0**-52
+    assert gumbel.draw(KeyStream(bytes(32)), np.array([0, 1 << 40]), 1.0) == 1
+    # Lanes are read byte by byte, and a decision asks for ever more of them.
+    asked: list[int] = []
+    with pytest.raises(DpstreamError, match="undecided after 1,000 bits"):
+        refinement.decide(asked.append)
+    assert asked == list(refinement.EXTENSIONS)
+    assert all(bits % 8 == 0 for bits in asked)
