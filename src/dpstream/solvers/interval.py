@@ -19,9 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from scipy.special import chdtri
 
 from dpstream.arrays import FloatArray
+from dpstream.geometry.l2_ball import L2Ball
 from dpstream.mechanisms.public import public_generator
+from dpstream.solvers.constrained_quadratic import Constraint
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic
 from dpstream.solvers.quadratic import repaired_minimum
 
@@ -38,6 +41,9 @@ _TAIL = 0.025
 
 _REPLICA_TOLERANCE = 1e-8
 """Of a replica's gap: far below what its noise moves it by."""
+
+_UNLIKELY = 0.01
+"""A pressure on an edge that the errors exceed this seldom is taken for the truth's own."""
 
 Method = Literal["linear", "bootstrap"]
 
@@ -67,7 +73,9 @@ class Uncertainty:
         total_covariance: ``(p, p)`` of the error by noise and sampling, or None if the squared
             target was not measured.
         noise_draws: ``(draws, p)`` simulated errors by noise, or None if linearised.
-        total_draws: ``(draws, p)`` simulated errors by noise and sampling, or None.
+        total_draws: ``(draws, p)`` simulated errors by noise and sampling, or None; two such arrays
+            stacked where a second truth is in question: one that lies on the set's edge.
+        held: whether a set or a penalty may hold the parameters back.
         method: how they were found.
         noise_ratio: the noise's spectral radius over the least curvature.
         residual_variance: of the residuals per record, noise bias removed, at least 0; or None.
@@ -81,6 +89,7 @@ class Uncertainty:
     total_covariance: FloatArray | None
     noise_draws: FloatArray | None
     total_draws: FloatArray | None
+    held: bool
     method: Method
     noise_ratio: float
     residual_variance: float | None
@@ -127,12 +136,11 @@ class Uncertainty:
 
     def _interval(self, error: FloatArray, draws: FloatArray | None) -> FloatArray:
         reach = NORMAL_QUANTILE * error
-        if draws is not None:
-            # The k-th smallest of n has k / (n + 1) of what comes next below it.
-            low, high = np.quantile(draws, (_TAIL, 1.0 - _TAIL), axis=0, method="weibull")
-            # Errors about the truth lean as simulated ones do about the estimate, or, where the
-            # estimate was pushed to an edge or by the noise's own curvature, against them.
-            reach = np.maximum(high, -low)
+        if draws is not None and self.held:
+            # The k-th smallest of n has k / (n + 1) of what comes next below it. Errors about the
+            # truth lean as simulated ones do about the estimate, or against them.
+            low, high = np.quantile(draws, (_TAIL, 1.0 - _TAIL), axis=-2, method="weibull")
+            reach = np.atleast_2d(np.maximum(high, -low)).max(axis=0)
         return np.column_stack((self.centre - reach, self.centre + reach))
 
 
@@ -198,12 +206,15 @@ def uncertainty(
         else:
             total_draws = simulated.total(variance)
             total_covariance = np.cov(total_draws.T).reshape(centre.size, -1)
+            if _edged(problem) and simulated.may_touch(variance):
+                total_draws = np.stack([total_draws, simulated.total(variance, touching=True)])
     return Uncertainty(
         centre=centre,
         noise_covariance=noise_covariance,
         total_covariance=total_covariance,
         noise_draws=None if simulated is None else simulated.noise,
         total_draws=total_draws,
+        held=constrained,
         method="linear" if linear else "bootstrap",
         noise_ratio=ratio,
         residual_variance=variance,
@@ -259,8 +270,10 @@ class _Simulated:
             excess.append(_squares(replica, solution) - _squares(replica, self.centre))
         self.bias = float(np.mean(excess))
 
-    def total(self, variance: float) -> FloatArray:
+    def total(self, variance: float, *, touching: bool = False) -> FloatArray:
         """``(draws, p)`` errors by noise and sampling, for residuals of the given variance.
+
+        With ``touching`` the truth is the centre itself, on the edge that nothing presses it to.
 
         Sampling moves the cross moments by ``sum x_i e_i`` with e the residuals: by a Gaussian of
         covariance ``variance`` times the gram matrix. What that does to the solution, the set
@@ -272,9 +285,27 @@ class _Simulated:
         for row in range(len(found)):
             replica = self._replica()
             scores = root @ self._generator.standard_normal(self.centre.size)
+            if touching:
+                scores -= self._pressure
             moved = replace(replica, cross=replica.cross + scores[:, np.newaxis])
             found[row] = self._solved(moved) - self.centre
         return found
+
+    def may_touch(self, variance: float) -> bool:
+        """Whether noise and sampling explain what presses the centre to the set's edge."""
+        anchor = self._anchor
+        errors = replace(anchor, cross_variance=self._cross_variance[:, np.newaxis])
+        covariance = errors.equation_covariance(self.centre, 0) + variance * anchor.gram
+        pressure = self._pressure
+        pressed = float(pressure @ np.linalg.pinv(covariance, hermitian=True) @ pressure)
+        return pressed <= float(chdtri(self.centre.size, _UNLIKELY))
+
+    @property
+    def _pressure(self) -> FloatArray:
+        """What is left of the normal equations at the centre: the multiplier's pull."""
+        anchor = self._anchor
+        curved = anchor.gram @ self.centre + anchor.ridge * self.centre
+        return np.asarray(anchor.cross[:, 0] - curved, np.float64)
 
     def _replica(self) -> NoisyQuadratic:
         """The anchor with more noise of the same law."""
@@ -291,6 +322,12 @@ class _Simulated:
 
     def _solved(self, replica: NoisyQuadratic) -> FloatArray:
         return repaired_minimum(replica, start=self.centre, tolerance=_REPLICA_TOLERANCE)
+
+
+def _edged(problem: NoisyQuadratic) -> bool:
+    """Whether there is a set that is no ball."""
+    constraint = problem.constraint
+    return isinstance(constraint, Constraint) and not isinstance(constraint.convex_set, L2Ball)
 
 
 def _squares(problem: NoisyQuadratic, parameters: FloatArray) -> float:
