@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -194,6 +195,76 @@ def test_equal_scales_are_one_scale() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dimension", [1, 6])
+def test_what_is_drawn_has_the_deviation_that_is_claimed(kind: NoiseKind, dimension: int) -> None:
+    scaled = continual_sum(BinaryTree(40), kind, dimension=dimension, scales=(4.0,) * dimension)
+    assert scaled._noise_scale == scaled.sigma / 4.0
+    assert play(scaled, Noise.insecure(1), [5], 5)[0][2].shape == (dimension,)
+    assert not scaled.scale_vector.flags.writeable
+    each = (scaled.sigma / 4.0 * kind.spread(dimension)) ** 2
+    np.testing.assert_allclose(scaled.variance(7), 3 * each, rtol=1e-12)
+
+
+def test_rounding_moves_two_neighbours_by_half_a_step_each_in_every_coordinate() -> None:
+    scales = (1.0, 1.0, 2.0, 2.0, 3.0, 0.5)
+    mechanism = continual_sum(BinaryTree(40), scales=scales, record_shift=3.0)
+    for exponent in (mechanism.node_exponent, -20):
+        # A record lies in at most six nodes.
+        rounding = 2.0**exponent * math.sqrt(sum(scale**2 for scale in scales)) * math.sqrt(6)
+        claim = mechanism.sensitivity(exponent) - 3.0 * math.sqrt(6)
+        assert claim == pytest.approx(rounding, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("strength", [0.3, 1.0, 1.7])
+def test_a_lattice_that_rounds_nothing_has_2_to_the_20_steps(
+    kind: NoiseKind, strength: float
+) -> None:
+    mechanism = continual_sum(
+        BinaryTree(40), kind, increment_exponent=0, dimension=600, strength=strength
+    )
+    steps = math.ldexp(mechanism.sigma * kind.spread(600), -mechanism.node_exponent)
+    assert 2.0**20 <= steps < 2.0**21
+
+
+def test_scales_may_spread_by_17_bits_and_no_more() -> None:
+    # 2^20 steps at the largest scale, less than 2^38 at the smallest.
+    integers = {"increment_exponent": 0}
+    mechanism = continual_sum(BinaryTree(40), scales=(1.0,) * 5 + (2.0**-17,), **integers)
+    steps = mechanism.sigma * np.ldexp(1.0 / mechanism.scale_vector, -mechanism.node_exponent)
+    assert steps.min() >= 2.0**20
+    assert 2.0**37 <= steps.max() < 2.0**38
+    with pytest.raises(ConfigurationError, match="no lattice suits"):
+        continual_sum(BinaryTree(40), scales=(1.0,) * 5 + (2.0**-18,), **integers)
+
+
+def test_quick_sampling_is_weighed_by_every_coordinates_own_steps() -> None:
+    mechanism = continual_sum(
+        prefix_strategy("chain", None),
+        dimension=20_500,
+        scales=(1.0,) * 10_250 + (1.0 / 16.0,) * 10_250,
+        increment_bound=1024.0,
+        strength=gaussian_mu(BUDGET),
+    )
+    exact = mechanism.strategy.sensitivity(RECORD, order=2)
+    steps = 8.5 * mechanism.sigma * 2.0**-mechanism.node_exponent
+    rounding = mechanism.sensitivity(mechanism.node_exponent) / exact - 1.0
+    coarser = mechanism.sensitivity(mechanism.node_exponent + 1) / exact - 1.0
+    assert LARGEST_ROUNDING < rounding <= 1.01 * REFINED_PER_STEP * steps
+    assert coarser > 0.99 * REFINED_PER_STEP * steps / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_noise_is_never_less_than_its_event_says(kind: NoiseKind) -> None:
+    for number in range(1, 40):
+        mechanism = continual_sum(BinaryTree(40), kind, strength=number / 17.0)
+        shift = Fraction(mechanism.sensitivity(mechanism.node_exponent))
+        ratio = shift / Fraction(mechanism.sigma)
+        spent = ratio**2 / 2 if kind is NoiseKind.EXACT else ratio
+        assert spent <= Fraction(mechanism.strength)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 def test_estimates_follow_the_sum_and_the_claimed_variance(
     strategy: Strategy, kind: NoiseKind
@@ -284,6 +355,26 @@ def test_a_sum_without_horizon_stops_before_its_integers_overflow() -> None:
         continual_sum(Bounded(), increment_bound=2.0**62)
 
 
+def test_the_largest_increments_are_those_that_61_bits_hold() -> None:
+    # The largest node sums 32 increments.
+    largest = math.ldexp(1.0, 61 - 5 + continual_sum(BinaryTree(40)).node_exponent)
+    assert continual_sum(BinaryTree(40), increment_bound=largest).increment_bound == largest
+    with pytest.raises(ConfigurationError, match="exceed 61 bits"):
+        continual_sum(BinaryTree(40), increment_bound=math.nextafter(largest, math.inf))
+
+
+def test_past_its_own_horizon_it_absorbs_nothing() -> None:
+    bound = math.ldexp(1.0, 61 + continual_sum(Hybrid()).node_exponent) / 3.5
+    mechanism = continual_sum(Hybrid(), increment_bound=bound)
+    assert mechanism.horizon == 3
+    state = mechanism.init()
+    for tick in (1, 2, 3):
+        mechanism.absorb(state, increment(tick))
+    with pytest.raises(HorizonReached, match="continual sum by hybrid was calibrated for 3 ticks"):
+        mechanism.absorb(state, increment(4))
+    assert state.tick == 3
+
+
 def test_without_a_bound_or_horizon_it_goes_on() -> None:
     mechanism = continual_sum(Hybrid(), increment_bound=math.inf)
     history = play(mechanism, Noise.insecure(2), [1, 70], 70)
@@ -293,9 +384,21 @@ def test_without_a_bound_or_horizon_it_goes_on() -> None:
 def test_what_it_is_can_be_written_down() -> None:
     mechanism = continual_sum(BinaryTree(9), scales=(1.0, 2.0, 1.0, 1.0, 1.0, 1.0), address=(1,))
     description = json.loads(json.dumps(mechanism.describe()))
-    assert description["strategy"] == {"name": "binary_tree", "horizon": 9}
-    assert description["noise"] == "gaussian"
-    assert description["sigma"] == mechanism.sigma
+    assert description == {
+        "strategy": {"name": "binary_tree", "horizon": 9},
+        "dimension": 6,
+        "increment_exponent": -40,
+        "increment_bound": 1.0,
+        "record_shift": 1.0,
+        "cap": 1,
+        "per_tick": 1,
+        "noise": "gaussian",
+        "strength": 1.0,
+        "scales": [1.0, 2.0, 1.0, 1.0, 1.0, 1.0],
+        "address": [1],
+        "node_exponent": mechanism.node_exponent,
+        "sigma": mechanism.sigma,
+    }
     unbounded = replace(mechanism, scales=None, increment_bound=math.inf)
     assert unbounded.describe()["increment_bound"] is None
     assert unbounded.describe()["scales"] is None
@@ -334,6 +437,7 @@ def test_an_exact_sum_under_a_lifelong_promise_is_refused() -> None:
         ({"strength": math.nan}, "strength is nan"),
         ({"scales": (1.0,)}, "1 scales for 6"),
         ({"scales": (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)}, "every scale"),
+        ({"scales": (1.0, 1.0, 1.0, 1.0, 1.0, math.inf)}, "every scale"),
         ({"kind": NoiseKind.SPHERICAL_LAPLACE, "scales": (1.0,) * 5 + (2.0,)}, "one scale"),
         ({"scales": (1.0,) * 5 + (1e-9,)}, "no lattice suits"),
         ({"increment_bound": 2.0**60}, "exceed 61 bits"),

@@ -18,7 +18,12 @@ from dpstream.mechanisms.continual.dyadic import (
 from dpstream.mechanisms.continual.honaker import HonakerTree
 from dpstream.mechanisms.continual.hybrid import Hybrid
 from dpstream.mechanisms.continual.strategy import Participation, Promise
-from dpstream.mechanisms.continual.tree import EXACT_CAP, BinaryTree, tree_sensitivity
+from dpstream.mechanisms.continual.tree import (
+    EXACT_CAP,
+    BinaryTree,
+    tree_levels,
+    tree_sensitivity,
+)
 from dpstream.testing.strategy_law import (
     check_code_bound,
     check_factorisation,
@@ -99,6 +104,15 @@ def test_beyond_the_exact_cap_the_bound_counts_all_nodes() -> None:
     exact = tree_sensitivity(1 << 14, Participation(cap=EXACT_CAP), order=2)
     bound = tree_sensitivity(1 << 14, Participation(cap=EXACT_CAP + 1), order=2)
     assert exact < bound < 1.1 * exact
+    # Up to 1024 records the ticks are searched, and from 1025 on the claim is the bound itself.
+    searched, counted = Participation(cap=1024), Participation(cap=1025)
+    levels = tree_levels(1 << 14)
+    assert tree_sensitivity(1 << 14, searched, order=2) < 0.99 * dyadic_sensitivity(
+        levels, searched, order=2
+    )
+    assert tree_sensitivity(1 << 14, counted, order=2) == dyadic_sensitivity(
+        levels, counted, order=2
+    )
 
 
 @pytest.mark.parametrize("tree", TREES)

@@ -147,6 +147,14 @@ def test_scores_are_rounded_to_the_nearest_step():
             rounded_scores(np.array([0.0, bad]), -1)
 
 
+def test_scores_of_2_to_the_61_steps_are_the_largest():
+    largest = 2.0**62
+    assert rounded_scores(np.array([largest, -largest]), 1).tolist() == [1 << 61, -(1 << 61)]
+    for score in (largest * (1 + 2.0**-52), -largest * (1 + 2.0**-52)):
+        with pytest.raises(ConfigurationError, match=r"exceeds 2\*\*61 lattice steps"):
+            rounded_scores(np.array([0.0, score]), 1)
+
+
 def test_events_carry_the_ratio_of_shift_to_noise_rounded_up():
     covers = (3, 9)
     gaussian = gaussian_event("batch", sensitivity=2.0, sigma=3.0, covers=covers)
