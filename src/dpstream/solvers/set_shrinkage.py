@@ -21,6 +21,7 @@ import numpy as np
 
 from dpstream.arrays import FloatArray
 from dpstream.geometry.convex_set import Gauged
+from dpstream.geometry.l2_ball import L2Ball
 from dpstream.mechanisms.public import public_generator
 from dpstream.solvers.constrained_quadratic import (
     TOLERANCE,
@@ -31,7 +32,7 @@ from dpstream.solvers.constrained_quadratic import (
 )
 from dpstream.solvers.noise_split import NoiseSplit, noise_splits
 from dpstream.solvers.noisy_quadratic import NoisyQuadratic, Profile
-from dpstream.solvers.spectral_choice import Damped, least_predicted
+from dpstream.solvers.spectral_choice import CAUTION, Damped, least_predicted
 from dpstream.solvers.spectrum import Spectrum
 
 FALSE_ALARMS = 1e-4
@@ -228,12 +229,15 @@ def _exact(point: FloatArray) -> ConstrainedMinimum:
 def least_evidence(constraint: Restraint) -> float:
     """How many deviations the mean of the splits has to show.
 
-    Over a set as many as false alarms allow. The noise of each split, in units of its deviation, is
-    standard normal; so the mean of several, dependent as they may be, passes t with probability at
-    most ``exp(-t^2 / 2)``. As many moves are tried as are counted here.
+    Over an L2 ball as few as over all of space, where single directions are the alternative; over
+    another set as many as false alarms allow. The noise of each split, in units of its deviation,
+    is standard normal; so the mean of several, dependent as they may be, passes t with probability
+    at most ``exp(-t^2 / 2)``. As many moves are tried as are counted here.
     """
     if not isinstance(constraint, Constraint):
         return PENALTY_CAUTION
+    if isinstance(constraint.convex_set, L2Ball):
+        return CAUTION
     tried = len(SHARES) * len(STEPS) * _WAYS
     return math.sqrt(2.0 * math.log(tried / FALSE_ALARMS))
 
