@@ -227,6 +227,18 @@ def test_a_lattice_that_rounds_nothing_has_2_to_the_20_steps(
     assert 2.0**20 <= steps < 2.0**21
 
 
+def test_the_lattice_costs_what_is_documented_and_no_more() -> None:
+    assert (LARGEST_ROUNDING, LAST_ROUNDING) == (2.0**-11, 2.0**-7)
+    # Within 2^-43 of the scale on either side of a boundary.
+    assert REFINED_PER_STEP == 2 * 2.0**-43
+
+
+def test_promises_say_for_how_long_and_nodes_have_the_whole_noise() -> None:
+    assert Promise.FOREVER.value.endswith("is protected for the stream's whole life")
+    assert Promise.WHILE_LIVE.value.endswith("to the sum is published exactly")
+    assert Node((1,), np.zeros(1, np.int64), 0).weight == 1.0
+
+
 def test_scales_may_spread_by_17_bits_and_no_more() -> None:
     # 2^20 steps at the largest scale, less than 2^38 at the smallest.
     integers = {"increment_exponent": 0}
