@@ -485,3 +485,9 @@ def test_kinds_of_noise_are_spread_and_written_down_as_they_are() -> None:
     assert [kind.value for kind in NoiseKind] == ["gaussian", "exact", "spherical_laplace"]
     # A vector of norm Gamma(3, 1) has squared norm 3 * 4, a third of it in each coordinate.
     assert [kind.spread(3) for kind in NoiseKind] == [1.0, 1.0, 2.0]
+
+
+def test_what_the_lattice_may_cost_is_what_the_documentation_says() -> None:
+    assert LARGEST_ROUNDING == 2.0**-11 < 0.0005
+    assert LAST_ROUNDING == 2.0**-7 < 0.008
+    assert REFINED_PER_STEP == 2.0**-42
