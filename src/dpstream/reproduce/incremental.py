@@ -47,7 +47,7 @@ RECORDS = (2**15 - 1, 2**17 - 1, 2**19 - 1, 2**21 - 1)
 """Ticks at which a tree adds a node of every size: between them its noise goes up and down."""
 
 DIMENSIONS = (64, 128, 256, 512)
-"""In fewer, the one deviation of caution before a model leaves zero is much of the excess."""
+"""In fewer, the caution before a model leaves zero is much of the excess."""
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 FIXED_RECORDS, FIXED_DIMENSION = 100_000, 32
