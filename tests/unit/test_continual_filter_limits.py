@@ -106,6 +106,7 @@ def test_nodes_have_61_bits() -> None:
 
 
 def test_nodes_have_room_for_twice_the_gain() -> None:
+    assert state_guard_bits(ONE.gain) == 4
     assert BufferedToeplitz(horizon=3, rates=ONE.rates, scales=ONE.scales).code_bound() == 3.0
 
 
@@ -141,6 +142,7 @@ def test_terms_of_a_node_are_truncated(
 
 
 def test_nodes_weigh_one_and_promises_are_words() -> None:
+    assert Participation(cap=2).cap == 2
     assert Node((1,), np.zeros(1, np.int64), 0).weight == 1.0
     assert Promise.FOREVER.value == "every record is protected for the stream's whole life"
     assert Promise.WHILE_LIVE.value.startswith("delayed publication: a record is protected for W ")
