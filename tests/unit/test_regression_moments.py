@@ -248,5 +248,9 @@ def test_a_layout_refuses_exactly_the_blocks_that_its_domain_lacks(block: str) -
 
 
 def test_the_intercept_and_the_residuals_weigh_what_the_documentation_says() -> None:
+    with pytest.raises(ConfigurationError, match="no targets"):
+        balanced_weights(
+            dimension=1, target_count=0, intercept=True, count=True, penalty=0.0, radius=None
+        )
     assert INTERCEPT_GUESS == 0.5
     assert RESIDUAL_SHARE == 0.03
