@@ -178,17 +178,10 @@ def test_linear_intervals_cover_within_two_points(size: Size) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIMULATED, ids=str)
+@pytest.mark.parametrize("size", [*SIMULATED, *ROUND], ids=str)
 def test_simulated_intervals_cover_within_two_points(size: Size) -> None:
-    # The bootstrap is an approximation; its coverage at these sizes was 0.949 to 0.963.
-    noise, total, _ = coverage(size, 500)
-    assert 0.93 <= noise <= 0.97
-    assert 0.93 <= total <= 0.97
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", ROUND, ids=str)
-def test_intervals_over_a_ball_that_binds_cover_within_two_points(size: Size) -> None:
+    # The bootstrap is an approximation, without a set and over a ball that binds: its coverage at
+    # these sizes was 0.949 to 0.966.
     noise, total, _ = coverage(size, 500)
     assert 0.93 <= noise <= 0.97
     assert 0.93 <= total <= 0.97

@@ -60,7 +60,7 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 def names(chosen: str, horizon: int | None, **options: float) -> list[str]:
     given = {"window": None, "decay": None} | options
-    strategy = sum_strategy(chosen, horizon=horizon, **given)  # type: ignore[arg-type]
+    strategy = sum_strategy(chosen, horizon=horizon, **given)  # type: ignore[arg-type]  # by name
     return [found.name for found in alternatives(strategy, horizon=horizon)]
 
 
@@ -85,7 +85,7 @@ def test_the_square_root_is_left_out_beyond_its_horizon() -> None:
 def test_horizons_and_windows_are_whole_numbers_whatever_the_strategy(wrong: object) -> None:
     for name in ("auto", *BY_HORIZON, *ENDLESS):
         with pytest.raises(ConfigurationError, match=r"^horizon is "):
-            prefix_strategy(name, wrong)  # type: ignore[arg-type]
+            prefix_strategy(name, wrong)  # type: ignore[arg-type]  # what is refused
     for name in ("auto", "sliding_toeplitz", "expiring_toeplitz", "window_tree"):
         with pytest.raises(ConfigurationError, match=r"^window is "):
-            sum_strategy(name, horizon=None, window=wrong, decay=None)  # type: ignore[arg-type]
+            sum_strategy(name, horizon=None, window=wrong, decay=None)  # type: ignore[arg-type]  # refused

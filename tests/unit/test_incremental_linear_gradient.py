@@ -35,7 +35,7 @@ def fitted(x: np.ndarray, y: np.ndarray, **options: object) -> np.ndarray:
         neighbours=Neighbours.ZERO_OUT,
         horizon=1,
         intervals=False,
-        **options,  # type: ignore[arg-type]
+        **options,  # type: ignore[arg-type]  # by name
     )
     state = learner.init()
     learner.learn(state, learner.domain.admit(x, y))

@@ -50,7 +50,7 @@ def learner(**settings: object) -> PrivIncReg1:
         "horizon": 1,
         "intervals": False,
     }
-    return PrivIncReg1(**(given | settings))  # type: ignore[arg-type]
+    return PrivIncReg1(**(given | settings))  # type: ignore[arg-type]  # by name
 
 
 def released(model: PrivIncReg1 | WindowedRegression, seed: int = 0) -> dict[str, Any]:

@@ -134,6 +134,6 @@ def test_more_of_anything_reveals_more() -> None:
 @pytest.mark.parametrize("value", ["1.0", True, None, [1.0]])
 def test_a_budget_is_numbers(value: object) -> None:
     with pytest.raises(ConfigurationError, match=r"budget epsilon is .*such as 1.0"):
-        Budget(epsilon=value, delta=1e-6)  # type: ignore[arg-type]
+        Budget(epsilon=value, delta=1e-6)  # type: ignore[arg-type]  # what is refused
     with pytest.raises(ConfigurationError, match=r"budget delta is .*such as 1e-06"):
-        Budget(epsilon=1.0, delta=value)  # type: ignore[arg-type]
+        Budget(epsilon=1.0, delta=value)  # type: ignore[arg-type]  # what is refused

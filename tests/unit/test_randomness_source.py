@@ -102,7 +102,7 @@ def test_numpy_integers_name_the_same_node():
 
 def test_an_address_part_of_another_type_is_refused():
     with pytest.raises(ConfigurationError, match="float"):
-        encode((1.5,))  # type: ignore[arg-type]
+        encode((1.5,))  # type: ignore[arg-type]  # what is refused
 
 
 def test_a_digest_covers_type_shape_lattice_and_every_element():

@@ -142,7 +142,7 @@ def test_what_a_judge_shows_is_off_by_a_standard_normal(step: int) -> None:
         )
         split = noise_splits(problem, share=1.0, generator=public_generator(5000 + draw))[0]
         free = least_predicted(split.fit)
-        end = next(set_shrinkage._proposals(free, split.fit, 0, constraint))  # pyright: ignore[reportPrivateUsage]
+        end = next(set_shrinkage._proposals(free, split.fit, 0, constraint))  # pyright: ignore[reportPrivateUsage]  # claim 5
         assert end is not None
         start = split.fit.profile.complete(chosen.centre(), 0)
         way = split.fit.profile.complete(end.parameters, 0) - start
@@ -151,7 +151,7 @@ def test_what_a_judge_shows_is_off_by_a_standard_normal(step: int) -> None:
             - 2 * part * way @ (records * cross - (records * gram + ridge) @ start)
         )
         for store, seen in ((judged, split), (fitted, NoiseSplit(fit=split.fit, judge=split.fit))):
-            found = set_shrinkage._judged(seen, end, 0, constraint)  # pyright: ignore[reportPrivateUsage]
+            found = set_shrinkage._judged(seen, end, 0, constraint)  # pyright: ignore[reportPrivateUsage]  # claim 5
             assert found is not None
             store.append((found.risk(part) - true) / float(found.deviations[step]))
     assert kstest(judged, "norm").pvalue > 1e-6

@@ -108,7 +108,7 @@ def test_predicted_risks_are_those_of_the_noise(monkeypatch: pytest.MonkeyPatch)
             cross_variance=problem.cross_variance,
         )
         estimate = semicircle_spectrum(drawn.gram, penalty=0.0, radius=radius)
-        damped: Damped = spectral_choice._by_divergence(drawn, estimate, radius)  # pyright: ignore[reportPrivateUsage]
+        damped: Damped = spectral_choice._by_divergence(drawn, estimate, radius)  # pyright: ignore[reportPrivateUsage]  # one of two rules
         stiffness = damped.stiffness[0]
         assert stiffness is not None
         slopes = estimate.basis @ ((estimate.basis.T @ drawn.cross[:, 0]) / stiffness)

@@ -69,5 +69,5 @@ class Unit:
                 "a record unit has cap 1, no column and period 'life'; use kind='user' to cap "
                 "records per user"
             )
-        if self.kind == "user" and not (self.column and isinstance(self.column, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self.kind == "user" and not (self.column and isinstance(self.column, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # JSON too
             raise ConfigurationError("a user unit needs the column that identifies the user")
